@@ -27,7 +27,7 @@ log = logging.getLogger("qioi")
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 #: Seconds that a request may take.
 TIMEOUT = 10.0
-#: Seconds of silence after which a watch is given up; the server sends a bookmark about once a minute.
+#: Seconds of silence after which a watch that has begun is given up; the server sends a bookmark about once a minute.
 WATCH_SILENCE = 100.0
 #: Most bytes that are read of an answer, and of one change. Decoded they take up to twenty times as much until the next
 #: one is read, and the daemon's pod has 192 MB. Objects have at most 1.5 MB in etcd; as JSON most have that, too.
@@ -83,6 +83,8 @@ class Api:
         self._secure, self._host = address.scheme == "https", address.hostname
         self._port = address.port or (443 if self._secure else 80)
         self._context = tls(access.ca) if self._secure else None
+        if access.token is not None:
+            read_token(access.token)
         self._lock = threading.Lock()
         self._kept: http.client.HTTPConnection | None = None
         #: Requests made, by verb and by the answer's status.
@@ -160,9 +162,10 @@ class Api:
     def watch(self, path: str, query: Mapping[str, str]) -> Watch:
         """Begin to follow changes. ApiError."""
         where = f"{path}?{urlencode({**query, 'watch': 'true', 'allowWatchBookmarks': 'true'})}"
-        connection = self._connection(WATCH_SILENCE)
+        headers, connection = self._headers(), self._connection(TIMEOUT)
         try:
-            connection.request("GET", where, headers=self._headers())
+            connection.request("GET", where, headers=headers)
+            stream = connection.sock  # the connection drops it for an answer that ends with the stream
             answer = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
@@ -173,7 +176,8 @@ class Api:
             content = answer.read(64 * 1024)
             connection.close()
             raise ApiError(f"watch {path}: {answer.status} {refusal(content)}", answer.status)
-        return Watch(connection, answer)
+        stream.settimeout(WATCH_SILENCE)
+        return Watch(connection, stream, answer)
 
     def close(self) -> None:
         """Close the connection for requests."""
@@ -201,7 +205,7 @@ class Api:
         if kind:
             headers[of] = kind
         if self._access.token is not None:
-            headers["Authorization"] = f"Bearer {self._access.token.read_text().strip()}"
+            headers["Authorization"] = f"Bearer {read_token(self._access.token)}"
         return headers
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
@@ -218,9 +222,11 @@ class Api:
 class Watch:
     """One stream of changes."""
 
-    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
+    def __init__(
+        self, connection: http.client.HTTPConnection, stream: socket.socket, answer: http.client.HTTPResponse
+    ) -> None:
         self._connection = connection
-        self._socket = connection.sock  # the connection drops its own reference when the answer ends
+        self._socket = stream
         self._answer = answer
 
     def events(self) -> Iterator[Object]:
@@ -240,8 +246,7 @@ class Watch:
     def close(self) -> None:
         """End the stream; another thread may call this while the stream is read."""
         with suppress(OSError):
-            if self._socket is not None:
-                self._socket.shutdown(socket.SHUT_RDWR)
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
 
@@ -251,6 +256,14 @@ def tls(ca: Path | None) -> ssl.SSLContext:
         return ssl.create_default_context(cafile=str(ca) if ca else None)
     except OSError as error:
         raise ApiError(f"ca {ca}: {error.strerror or error}: accepted is a file of PEM certificates") from None
+
+
+def read_token(file: Path) -> str:
+    """Read the token of an identity. ApiError."""
+    try:
+        return file.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ApiError(f"token {file}: {reason(error)}") from None
 
 
 def decode(content: bytes) -> Any:
@@ -270,7 +283,7 @@ def refusal(content: bytes) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Describe a failed connection."""
+    """Describe a failed connection, or a file that cannot be read."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, OSError) and error.strerror:

@@ -24,7 +24,7 @@ POD, POD_REFILL = 6, 300.0
 NODE, NODE_REFILL = 50, 5.0
 #: Seconds that an API server keeps an event after its last change (kube-apiserver --event-ttl).
 KEPT = 3600.0
-#: Most tellings that wait; beyond them the oldest is dropped.
+#: Most tellings that wait; beyond them the first in the queue is dropped.
 WAITING = 256
 
 Key = tuple[str, str]  # a pod's uid, and a reason
@@ -103,7 +103,7 @@ class Correlator:
             del self._waiting[next(iter(self._waiting))]
 
     def next(self, now: float) -> Write | None:
-        """Give the request to make now, if any; the caller then calls :meth:`sent` or :meth:`lost`."""
+        """Give the request to make now, if any; the caller then calls :meth:`sent`, :meth:`lost` or :meth:`put_off`."""
         if not self._waiting or self._budget.level(now) < 1:
             return None
         for key, waiting in self._waiting.items():
@@ -128,6 +128,10 @@ class Correlator:
     def lost(self, write: Write) -> None:
         """Note that the event to add to is gone, so that the next request makes another one."""
         self._series.pop(write.key, None)
+
+    def put_off(self, write: Write) -> None:
+        """Note that the server has not answered a request, so that it comes after all others."""
+        self._waiting[write.key] = self._waiting.pop(write.key)
 
     def _forget(self, now: float) -> None:
         """Forget events that the server has dropped, and buckets that are full again."""

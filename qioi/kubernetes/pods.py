@@ -51,6 +51,15 @@ _UID = re.compile(r"[0-9A-Za-z-]+")
 #: Most characters, as JSON, that are kept of a pod: twenty times what one with several containers has.
 MAX_KEPT = 64 * 1024
 
+#: The labels that tell of a pod's role and main container. The API server takes at most 63 characters of each.
+_TELLING = (
+    ROLE_LABEL,
+    CONTAINER_LABEL,
+    "app",
+    "creator",
+    *(f"app.kubernetes.io/{one}" for one in ("component", "created-by", "instance", "managed-by", "name")),
+)
+
 _BEVEL = {"hlf-peer": Role.PEER, "hlf-ordnode": Role.ORDERER}
 _LOGGED = frozenset({Role.PEER, Role.ORDERER})
 
@@ -92,9 +101,10 @@ class Pod:
 
 
 def slim(one: Object) -> Object:
-    """Keep only those fields of a pod's object that :func:`read_pod` reads; of one that has too much in them, its name.
+    """Keep only those fields of a pod's object that :func:`read_pod` reads.
 
-    Labels, for one, may be many: without a bound a node's pods, which anyone may make, would take all memory.
+    Of a pod that has too much in them only that is kept which it takes to put its request back. Labels, for one, may be
+    many: without a bound a node's pods, which anyone may make, would take all memory.
     """
     metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
     annotations = metadata.get("annotations") or {}
@@ -127,10 +137,26 @@ def slim(one: Object) -> Object:
     }  # fmt: skip
     if (size := len(json.dumps(kept))) <= MAX_KEPT:
         return kept
-    name = {key: metadata[key] for key in ("namespace", "name", "uid") if key in metadata}
     log.warning("kubernetes: pod %s/%s: %d characters of labels and containers: accepted are at most %d: left out",
-                name.get("namespace", ""), name["name"], size, MAX_KEPT)  # fmt: skip
-    return {"metadata": name}
+                metadata.get("namespace", ""), metadata["name"], size, MAX_KEPT)  # fmt: skip
+    return _restorable(kept)
+
+
+def _restorable(kept: Object) -> Object:
+    """Keep what it takes to put a pod's request back; where even that is too much, the pod's name.
+
+    It is no component: :func:`read_pod` reads nothing of a pod without a status.
+    """
+    metadata = kept["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata["annotations"]
+    name = {key: metadata[key] for key in ("namespace", "name", "uid") if key in metadata}
+    told = {key: labels[key] for key in _TELLING if key in labels}
+    noted = {key: text for key, text in annotations.items() if key == ORIGINAL_ANNOTATION}
+    least = {
+        "metadata": {**name, "labels": told, "annotations": noted},
+        "spec": {"containers": kept["spec"]["containers"]},
+    }
+    return least if len(json.dumps(least)) <= MAX_KEPT else {"metadata": name}
 
 
 def native_sidecars(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:

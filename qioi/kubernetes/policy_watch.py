@@ -144,7 +144,10 @@ class PolicyWatch:
         policies = {name: one for name, one in self._listed.items() if one["metadata"]["namespace"] not in self._copies}
         for copy in self._copies.values():
             policies |= copy
-        self._changed(policies, Looks(self._listed_at, frozenset(self._copies)))
+        try:
+            self._changed(policies, Looks(self._listed_at, frozenset(self._copies)))
+        except Exception:  # whatever is made of the policies must not end the thread
+            log.exception("kubernetes policies")
 
 
 def size(policies: Iterable[Object]) -> int:

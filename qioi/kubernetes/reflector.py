@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -71,10 +72,11 @@ class Reflector:
     def _run(self) -> None:
         pause = RETRY
         while not self._stop.is_set():
-            problem = None
+            problem, began = None, time.monotonic()
             try:
                 self._session()
-                pause = RETRY  # the server ends every stream after some minutes
+                if time.monotonic() - began > RETRY_MAX:
+                    pause = RETRY  # the server ends every stream after some minutes
             except ApiError as error:
                 if error.status == GONE:
                     self._version = None
@@ -85,9 +87,16 @@ class Reflector:
                 problem, self._version = f"{type(error).__name__}: {error}", None
             if problem and not self._stop.is_set():
                 self.problem = outdated(problem)
-                self._changed(self._objects)
+                self._tell_problem()
             self._stop.wait(pause * random.uniform(0.5, 1.5))
             pause = min(RETRY_MAX, pause * 2)
+
+    def _tell_problem(self) -> None:
+        """Have the problem looked at, by one who may have caused it."""
+        try:
+            self._changed(self._objects)
+        except Exception:  # whatever is made of the objects must not end the watch
+            log.exception("kubernetes %s", self._path)
 
     def _session(self) -> None:
         """List the objects if necessary, then follow one stream to its end. ApiError."""

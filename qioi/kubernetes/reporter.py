@@ -15,15 +15,24 @@ from qioi.kubernetes.client import Api, ApiError
 from qioi.kubernetes.correlator import Correlator, Write
 from qioi.kubernetes.events import Telling
 from qioi.kubernetes.policies import Judged
-from qioi.kubernetes.reports import Said, Sight, document, due
+from qioi.kubernetes.reports import PAUSE, Said, Sight, document, due
 
 log = logging.getLogger("qioi")
 
 #: Seconds between two rounds.
 EVERY = 1.0
-#: HTTP statuses of an event that does not exist, and of a request that may be repeated later.
-NOT_FOUND = 404
+#: HTTP statuses of no right, and of an object that does not exist.
+FORBIDDEN, NOT_FOUND = 403, 404
+#: HTTP statuses of a server that answers, but has too much to do.
 TOO_MANY = 429
+#: HTTP statuses of a request that is refused for now: no valid token, no right, too late, a conflict.
+FOR_NOW = frozenset({401, FORBIDDEN, 408, 409})
+#: Seconds until a status that was refused for now is written again: rights may be granted.
+REFUSED_PAUSE = 60.0
+#: Seconds without Events after one has failed: the first time, and at most.
+EVENTS_PAUSE, EVENTS_PAUSE_MAX = 5.0, 60.0
+#: What has a problem, beside the policies' paths.
+EVENTS, LOST_NODES = "events", "lost nodes"
 
 
 def manager_of(node: str) -> str:
@@ -43,10 +52,13 @@ class Reporter:
         self._said: dict[str, Said] = {}
         self._judged: dict[str, Judged] = {}
         self._events = Correlator(node)
+        self._events_pause = EVENTS_PAUSE  # seconds that the next failure of an Event costs
+        self._events_from = float("-inf")  # the monotonic time of the next Event
+        self._problems: dict[str, str] = {}  # by what has it: why its last write failed
         self._told: deque[Telling] = deque()  # from the loop's thread to the correlator in this one
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-reporter", daemon=True)
-        #: Why the last write failed; ``None`` if it succeeded.
+        #: Why something is not written; ``None`` if all is. It is gone once that is written, or need not be.
         self.problem: str | None = None
 
     def start(self) -> None:
@@ -69,7 +81,8 @@ class Reporter:
         if not self._thread.is_alive():  # a thread that waits for a slow server still has the events
             self._post_events()
         for path, said in self._said.items():
-            if said.body and not self._try(partial(self._apply, path, document(self._judged[path], {}))):
+            empty = document(self._judged[path], {})
+            if said.body and not is_answered(self._try(path, partial(self._apply, path, empty))):
                 return
 
     def _run(self) -> None:
@@ -80,66 +93,99 @@ class Reporter:
                 log.exception("kubernetes status")
 
     def _round(self) -> None:
-        now, wall = self._clock(), time.time()
-        sights = self._sights
-        for path in [
-            path for path, said in self._said.items() if path not in sights or sights[path].judged.uid != said.uid
-        ]:
-            del self._said[path]  # the policy is gone together with its status, even if another has its name
+        now, sights = self._clock(), self._sights
+        self._forget_gone(sights)
+        if self._write_statuses(sights, now) and self._remove_lost(sights, now):
+            self._post_events()
+        self.problem = next(iter(self._problems.values()), None)
+
+    def _forget_gone(self, sights: Mapping[str, Sight]) -> None:
+        """Forget policies that are gone together with their statuses, even if others have their names."""
+        for path, said in list(self._said.items()):
+            if path not in sights or sights[path].judged.uid != said.uid:
+                del self._said[path], self._judged[path]
+                self._problems.pop(path, None)
+
+    def _write_statuses(self, sights: Mapping[str, Sight], now: float) -> bool:
+        """Write the statuses that are due; return whether the server answers."""
+        wall = time.time()
         for path, sight in sights.items():
             new = due(sight, self._said.get(path), now, wall)
             if new is None:
                 continue
             said = self._said.setdefault(path, Said(uid=sight.judged.uid))
             self._judged[path] = sight.judged
-            if self._try(partial(self._apply, path, new)):
+            error = self._try(path, partial(self._apply, path, new))
+            if error is None or is_final(error):
                 said.body, said.rows, said.at = new, sight.rows, now
+            elif is_answered(error):
+                said.again = now + REFUSED_PAUSE
             else:
-                said.failed_at = now
-                return
-        for judged, node in self._absences.lost(sights.values(), now) if self.problem is None else ():
+                said.again = now + PAUSE
+                return False
+        return True
+
+    def _remove_lost(self, sights: Mapping[str, Sight], now: float) -> bool:
+        """Remove the entries of lost nodes; return whether the server answers."""
+        self._problems.pop(LOST_NODES, None)
+        for judged, node in self._absences.lost(sights.values(), now):
             log.info("%s/%s: node %s is lost: its entries are removed", judged.namespace, judged.name, node)
             empty = document(judged, {})
-            if not self._try(partial(self._api.apply_status, judged.path, empty, manager_of(node))):
-                return
-        self._post_events()
+            write = partial(self._api.apply_status, judged.path, empty, manager_of(node))
+            if not is_answered(self._try(LOST_NODES, write)):
+                return False
+        return True
 
     def _apply(self, path: str, new: dict[str, Any]) -> None:
         self._api.apply_status(path, new, self._manager)
 
+    def _try(self, about: str, write: Callable[[], object]) -> ApiError | None:
+        """Write to a policy's status; give the failure. There is none where the policy is gone."""
+        try:
+            write()
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                self._problems[about] = str(error)
+                if not is_final(error):
+                    self._absences.forget()  # nobody else may have been able to write either
+                return error
+        self._problems.pop(about, None)
+        return None
+
     def _post_events(self) -> None:
         while self._told:
             self._events.take(self._told.popleft())
+        if self._clock() < self._events_from:
+            return
+        self._problems.pop(EVENTS, None)
         while (write := self._events.next(self._clock())) is not None:
-            if not self._try(partial(self._post, write)):
+            if not self._post(write):
                 return
 
-    def _post(self, write: Write) -> None:
-        """Make one request for an event. ApiError: the caller repeats it later, unless it is final."""
+    def _post(self, write: Write) -> bool:
+        """Make one request for an Event; return whether others may follow now."""
         try:
             self._api.request(write.verb, write.method, write.path, {}, write.body, write.kind)
         except ApiError as error:
             if write.method == "PATCH" and error.status == NOT_FOUND:
                 self._events.lost(write)
-                return
-            if is_final(error):
-                self._events.sent(write, self._clock())
-            raise
+                return True
+            self._problems[EVENTS] = str(error)
+            if not is_final(error) and error.status != FORBIDDEN:  # a namespace that ends forbids all new objects
+                self._events.put_off(write)
+                self._events_from = self._clock() + self._events_pause
+                self._events_pause = min(EVENTS_PAUSE_MAX, 2 * self._events_pause)
+                return False
         self._events.sent(write, self._clock())
-
-    def _try(self, write: Callable[[], object]) -> bool:
-        """Write; return whether the write is done, or refused for good, so that it is not repeated."""
-        try:
-            write()
-        except ApiError as error:
-            self.problem = str(error)
-            if not is_final(error):
-                self._absences.forget()  # nobody else may have been able to write either
-            return is_final(error)
-        self.problem = None
+        self._events_pause = EVENTS_PAUSE
         return True
+
+
+def is_answered(error: ApiError | None) -> bool:
+    """Whether the server has carried out or refused this one request, and may take others."""
+    return error is None or (400 <= error.status < 500 and error.status != TOO_MANY)
 
 
 def is_final(error: ApiError) -> bool:
     """Whether the server would refuse the same request again."""
-    return 400 <= error.status < 500 and error.status != TOO_MANY
+    return is_answered(error) and error.status not in FOR_NOW

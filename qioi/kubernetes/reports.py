@@ -248,18 +248,21 @@ def newer(sight: Sight, decision: LastDecision) -> bool:
 
 @dataclass(slots=True)
 class Said:
-    """The status last applied to one policy of this uid; ``at`` and ``failed_at`` are monotonic times."""
+    """The status last applied to one policy of this uid.
+
+    ``at``: when it was applied. ``again``: before when it is not applied again, after a failure. Both are monotonic.
+    """
 
     body: Mapping[str, Any] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
     at: float = float("-inf")
-    failed_at: float = float("-inf")
+    again: float = float("-inf")
     uid: str = ""
 
 
 def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, Any] | None:
     """Give the document to apply now, if any; ``now`` is monotonic, ``wall`` in seconds since the epoch."""
-    if said is not None and now - max(said.at, said.failed_at) < PAUSE:
+    if said is not None and now < max(said.at + PAUSE, said.again):
         return None
     if said is None or not said.body:
         left = sight.node in words(sight.judged)  # by a daemon that was killed, and whose pods are gone

@@ -153,9 +153,11 @@ class Resizer:
             self._foreign &= pods.keys()
             records = tuple(self._records.values())
         for record in records:
+            pod = pods.get(record.uid)
+            if pod is not None and "spec" not in pod:
+                continue  # it has too much to be kept: what it asks for is not known, and may be ours
             patience = FORBIDDEN_PAUSE if record.uid in self._forbidden else pause
             if now - self._failed.get(record.uid, float("-inf")) >= patience:
-                pod = pods.get(record.uid)
                 self._attend(record, None if pod is None else read_request(pod, record.container), now, pause)
 
     def _take_up(self, pods: Mapping[str, Object]) -> None:
@@ -180,6 +182,7 @@ class Resizer:
             record = replace(record, wanted=None)
         do, target = step(record, cpu, now, pause)
         if do is Do.NOTHING:
+            self._note_met(record, cpu)
             return
         try:
             if do is Do.FORGET or cpu is None:
@@ -205,6 +208,11 @@ class Resizer:
             self._fail(record, error)
         except OSError as error:
             self._say(record.uid, f"journal {self._journal.file}: {error.strerror}: nothing is changed without it")
+
+    def _note_met(self, record: Record, cpu: CpuRequest | None) -> None:
+        """Clear the problem of a request that is as it should be: the answer to our change may have been lost."""
+        if cpu is not None and milli(cpu.asked) == record.target:
+            self._say(record.uid, None)
 
     def _resize(self, record: Record, cpu: CpuRequest, target: int, now: float) -> None:
         """Journal and make the change, if the request is still as seen. ApiError, OSError."""

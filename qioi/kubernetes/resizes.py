@@ -54,6 +54,11 @@ class Record:
         return milli(self.original) or 0
 
     @property
+    def target(self) -> int:
+        """The request to bring about, in thousandths of a CPU."""
+        return self.found if self.wanted is None else self.wanted
+
+    @property
     def path(self) -> str:
         """The pod's path in the API."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
@@ -83,7 +88,7 @@ def step(record: Record, cpu: CpuRequest | None, now: float, pause: float = PAUS
     current = milli(cpu.asked)
     if current is None or whose(current, record.found, record.ours) is Whose.FOREIGN:
         return Do.GIVE_UP, None
-    target = record.found if record.wanted is None else record.wanted
+    target = record.target
     if target == record.found:
         if current != target:
             return Do.RESIZE, target

@@ -7,11 +7,14 @@ from typing import Any
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether labels meet all of a selector's requirements; an empty one selects everything. ValueError."""
+    """Whether labels meet all of a selector's requirements; an empty one selects everything. ValueError.
+
+    Every requirement is evaluated, so one that cannot be is found by any labels.
+    """
     wanted: Mapping[str, str] = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
-        return False
-    return all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
+    met = [labels.get(key) == value for key, value in wanted.items()]
+    met += [_holds(one, labels) for one in selector.get("matchExpressions") or ()]
+    return all(met)
 
 
 def _holds(requirement: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

@@ -97,7 +97,7 @@ def install(node: Node, folder: str = "base") -> None:
     node.plane.kubectl("apply", "-f", "-", text=installation(node, folder))
     until(lambda: daemon_pod(node), "the daemon's pod is there")
     try:
-        until(lambda: daemon_runs(node) and "watching" in log(node), "the daemon has begun", 45)
+        until(lambda: daemon_runs(node) and "watching" in log(node), "the daemon has begun")
     except AssertionError as error:
         raise AssertionError(node.plane.kubectl("describe", "pod", "-n", "qioi")[-3000:] + log(node)) from error
 

@@ -129,6 +129,21 @@ def test_what_waits_is_bounded_and_the_oldest_goes_first() -> None:
     assert write.body["involvedObject"]["name"] == "p1"
 
 
+def test_what_the_server_has_not_taken_comes_after_all_others() -> None:
+    correlator = Correlator("n")
+    for name in ("p0", "p1", "p2"):
+        correlator.take(telling(pod(name)))
+    failed = correlator.next(0.0)
+    assert failed is not None
+    correlator.put_off(failed)
+    correlator.take(telling(pod("p0")))
+    asked = []
+    while (write := correlator.next(0.0)) is not None:
+        correlator.sent(write, 0.0)
+        asked.append((write.key[0], write.body["count"]))
+    assert asked == [("uid-of-p1", 1), ("uid-of-p2", 1), ("uid-of-p0", 2)]
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ABC"), st.floats(0, 10)), max_size=300))
 def test_nothing_is_lost_and_no_bound_exceeded(steps: list[tuple[int, str, float]]) -> None:
     correlator, now = Correlator("n"), 0.0

@@ -8,8 +8,20 @@ import pytest
 from k8s_objects import ID, pod_object
 
 from qioi.kubernetes.cgroups import Driver, Layout
-from qioi.kubernetes.pods import MAX_KEPT, Pod, component, is_resized, read_pod, sidecars, slim
+from qioi.kubernetes.pods import (
+    CHANNELS_ANNOTATION,
+    MAX_KEPT,
+    Pod,
+    component,
+    is_resized,
+    read_pod,
+    sidecars,
+    slim,
+)
 from qioi.kubernetes.reflector import key
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.kubernetes.resizer import left_over
+from qioi.kubernetes.resizes import Record
 from qioi.model import Role
 
 LAYOUT = Layout(Driver.CGROUPFS)
@@ -260,3 +272,23 @@ def test_of_a_pod_with_too_much_in_its_labels_its_name_is_kept(many: int, caplog
     assert ("pod fab/peer0: " in caplog.text) == (many > 10)
     assert len(json.dumps(slim(one))) <= MAX_KEPT
     assert key(slim(one)) == key(one)
+
+
+@pytest.mark.parametrize("too_much", ["labels", "channels", "original"])
+def test_of_a_pod_with_too_much_that_is_kept_which_puts_its_request_back(too_much: str) -> None:
+    """Whoever may write labels and annotations could else have a raised request stay."""
+    one = pod_object(labels={"qioi.io/role": "peer"}, annotations={ORIGINAL_ANNOTATION: "100m"})
+    one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+    metadata = one["metadata"]
+    match too_much:
+        case "labels":
+            metadata["labels"] |= {f"label-{number}": "v" for number in range(5_000)}
+        case "channels":
+            metadata["annotations"][CHANNELS_ANNOTATION] = "x" * MAX_KEPT
+        case "original":  # nothing can be made of it
+            metadata["annotations"][ORIGINAL_ANNOTATION] = "1" * MAX_KEPT
+    kept = slim(one)
+    assert read_pod(kept) is None
+    assert len(json.dumps(kept)) <= MAX_KEPT
+    known = Record("fab", "peer0", metadata["uid"], "main", "100m", (2000,), noted=True)
+    assert left_over(kept) == (None if too_much == "original" else known)

@@ -15,6 +15,9 @@ from qioi.kubernetes.cluster import look
 from qioi.kubernetes.pods import read_pod
 from qioi.kubernetes.policies import Judge, judge, slim_policy
 
+#: A requirement that a pod without labels does not meet.
+EXISTS = {"key": "a", "operator": "Exists"}
+
 
 def test_a_policy_is_read() -> None:
     bounds = {"floor": 512, "ceiling": 8192}
@@ -52,6 +55,12 @@ def test_what_is_left_out_is_as_the_schema_says() -> None:
         ({"bounds": {"ceiling": "big"}}, "BadBounds"),
         ({"selectors": {"peers": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}}, "BadSelector"),
         ({"selectors": {"peers": {"matchExpressions": [{"operator": "In"}]}}}, "BadSelector"),
+        ({"selectors": {"peers": {"matchExpressions": [EXISTS, {"key": "a", "operator": "Is"}]}}}, "BadSelector"),
+        (
+            {"selectors": {"peers": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "Is"}]}}},
+            "BadSelector",
+        ),
+        ({"selectors": {"peers": {"matchLabels": ["a"], "matchExpressions": [EXISTS]}}}, "BadSelector"),
     ],
 )
 def test_a_bad_one_is_said_and_the_others_go_on(spec: dict[str, Any], reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -12,8 +13,10 @@ import pytest
 from k8s_toy_server import Quiet, answering
 from waiting import until
 
+import qioi.kubernetes.policy_watch
 import qioi.kubernetes.reflector
 from qioi.kubernetes.client import MAX_ANSWER, Api
+from qioi.kubernetes.policy_watch import PolicyWatch
 from qioi.kubernetes.reflector import Reflector
 
 PATH = "/api/v1/pods"
@@ -52,14 +55,52 @@ class Pauses(threading.Event):
 def test_a_server_that_ends_every_stream_is_not_asked_all_the_time(
     stream: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 600.0)
+    """Each pause is twice as long as the one before, give or take half of it."""
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY_MAX", 600.0)
     with server(lambda: stream) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
         stop = reflector._stop = Pauses()
         reflector.start()
-        until(lambda: stop.begun)
-        assert stop.begun[0] >= 300
-        assert (api.requests["watch", "200"], api.requests["list", "200"]) == (1, 1)
+        until(lambda: len(stop.begun) > 2)
+        for number, pause in enumerate(stop.begun[:3]):
+            assert 0.5 <= pause / (0.01 * 2**number) <= 1.5
         assert reflector.problem is None
+
+
+def test_after_a_stream_that_has_lasted_the_next_one_begins_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.001)
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY_MAX", 0.05)
+
+    def last() -> bytes:
+        time.sleep(0.1)
+        return b""
+
+    with server(last) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
+        stop = reflector._stop = Pauses()
+        reflector.start()
+        until(lambda: len(stop.begun) > 2)
+        assert max(stop.begun) <= 0.0015
+
+
+def refuse(*_: object) -> None:
+    raise ValueError("what is told makes no sense")
+
+
+def test_whatever_is_made_of_the_objects_they_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
+    with server(lambda: b"") as api, closing(Reflector(api, PATH, {}, refuse)) as reflector:
+        reflector.start()
+        until(lambda: api.requests["list", "200"] > 2)
+        assert reflector._thread.is_alive()
+
+
+def test_whatever_is_made_of_the_policies_they_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", 0.01)
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "EACH", 0.0)
+    with server(lambda: b"") as api, closing(PolicyWatch(api, refuse)) as watch:
+        watch.start()
+        until(lambda: api.requests["list", "200"] > 2)
+        assert (watch.wait(0), watch.problem) == (True, None)
 
 
 def test_the_first_list_is_of_what_the_server_has_at_hand_and_one_after_it_is_too_old_is_not(

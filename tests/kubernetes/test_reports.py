@@ -89,8 +89,9 @@ def test_a_change_is_written_but_not_too_often() -> None:
     raised = sight(shares=4096)
     assert due(raised, before, PAUSE - 0.1, WALL) is None
     assert due(raised, before, PAUSE, WALL) is not None
-    before.failed_at = PAUSE
-    assert due(raised, before, PAUSE + 1, WALL) is None
+    before.again = 2 * PAUSE
+    assert due(raised, before, 2 * PAUSE - 1, WALL) is None
+    assert due(raised, before, 2 * PAUSE, WALL) is not None
 
 
 def test_small_moves_are_no_change_and_large_ones_are() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from k8s_objects import pod_object
+from k8s_toy_server import Quiet, answering
 
 from qioi.kubernetes.cgroups import Qos
 from qioi.kubernetes.client import Access, Api, Object
-from qioi.kubernetes.pods import Pod, read_pod, slim
+from qioi.kubernetes.pods import MAX_KEPT, Pod, read_pod, slim
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, read_request, shares_of
 from qioi.kubernetes.resizer import Resizer, entry_of, is_raised, left_over, record_of
 from qioi.kubernetes.resizes import PAUSE, Do, Record, after_resize, begin, in_force, refused, request_for, step
@@ -43,6 +45,10 @@ def record(wanted: int | None = None, ours: tuple[int, ...] = (), **more: object
     made = begin(pod())
     assert made is not None
     return replace(made, wanted=wanted, ours=ours, **more)  # type: ignore[arg-type]
+
+
+#: More labels than are kept of a pod.
+MANY = {"qioi.io/role": "peer", **{f"label-{number}": "v" for number in range(5_000)}}
 
 
 @pytest.mark.parametrize(
@@ -172,6 +178,7 @@ def test_an_annotation_is_believed_where_it_can_be_true(
         ({}, ("first", "second"), None),
         ({"qioi.io/container": "third"}, ("first", "second"), None),
         ({"qioi.io/role": "boss"}, ("couchdb", "peer"), None),
+        (MANY, ("couchdb", "peer"), "peer"),
     ],
 )
 def test_the_container_that_an_annotation_speaks_of(
@@ -217,7 +224,7 @@ def test_a_server_that_does_not_answer_is_asked_only_now_and_then(tmp_path: Path
 
 
 @pytest.mark.parametrize("change", [{"labels": {"qioi.io/role": "peer", "qioi.io/ignore": "true"}}, {"labels": {}},
-                                    {"running": False}, {"qos": ""}])  # fmt: skip
+                                    {"running": False}, {"qos": ""}, {"labels": MANY}])  # fmt: skip
 def test_a_request_is_restored_whatever_has_become_of_its_pod(tmp_path: Path, change: dict[str, Any]) -> None:
     """Nobody answers here, so it is tried again and again, and it stays on record."""
     api, objects, now = Api(Access("http://127.0.0.1:9")), {"uid-of-peer0": raw()}, 0.0
@@ -237,6 +244,44 @@ def test_a_request_is_restored_whatever_has_become_of_its_pod(tmp_path: Path, ch
     resizer.round(now)
     assert resizer.record("uid-of-peer0") is None
     assert not (tmp_path / "requests").exists()
+
+
+def test_a_request_of_which_nothing_is_known_stays_on_record(tmp_path: Path) -> None:
+    """Its pod's annotations are longer than what is kept of a pod, so it may still be ours."""
+    api, now = Api(Access("http://127.0.0.1:9")), 0.0
+    objects = {"uid-of-peer0": raw("400m", annotations={ORIGINAL_ANNOTATION: "1" * MAX_KEPT})}
+    resizer = Resizer(api, tmp_path, lambda: objects, lambda: True, lambda: now)
+    known = record(None, (100, 400), noted=True)
+    resizer._records[known.uid] = known
+    resizer.round(now)
+    assert (resizer.record(known.uid), dict(api.requests)) == (known, {})
+    objects["uid-of-peer0"] = raw("400m", annotations={ORIGINAL_ANNOTATION: "100m"})
+    resizer.round(now)
+    assert api.requests["resize", "unreachable"] == 1
+
+
+def test_a_change_whose_answer_is_lost_is_no_problem_once_it_is_seen(tmp_path: Path) -> None:
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_PATCH(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            if not self.path.endswith("/resize"):  # there, it hangs up
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+    seen, now = pod(), 0.0
+    objects = {seen.uid: raw()}
+    with answering(Answer) as api:
+        resizer = Resizer(api, tmp_path, lambda: objects, lambda: True, lambda: now)
+        resizer.want(seen, 2048)
+        resizer.round(now)
+        assert (api.requests["annotate", "200"], api.requests["resize", "unreachable"]) == (1, 1)
+        assert str(resizer.problem(seen.uid)).startswith("request: ")
+        objects[seen.uid] = raw("2", annotations={ORIGINAL_ANNOTATION: "100m"})  # the server has carried it out
+        now += PAUSE
+        resizer.round(now)
+        assert resizer.problem(seen.uid) is None
+        assert api.requests.total() == 2
 
 
 def test_what_nothing_tells_of_is_left_and_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

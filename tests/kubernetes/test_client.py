@@ -1,0 +1,53 @@
+"""The client beside a token that cannot be read, and a server that does not answer a watch."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from k8s_toy_server import Quiet, answering
+
+import qioi.kubernetes.client
+from qioi.kubernetes.client import WATCH_SILENCE, Access, Api, ApiError
+
+PATH = "/api/v1/pods"
+
+
+@pytest.mark.parametrize(("content", "why"), [(None, "No such file or directory"), (b"\xff", "'ascii' codec")])
+def test_a_token_that_cannot_be_read_is_named(content: bytes | None, why: str, tmp_path: Path) -> None:
+    """At the start, and later: it is no problem of the server's."""
+    file = tmp_path / "token"
+    access, problem = Access("http://127.0.0.1:9", token=file), f"token {file}: {why}"
+    file.write_text("abc")
+    with closing(Api(access)) as api:
+        file.unlink()
+        if content is not None:
+            file.write_bytes(content)
+        for ask in (lambda: api.request("get", "GET", PATH, {}), lambda: api.watch(PATH, {}), lambda: Api(access)):
+            with pytest.raises(ApiError) as refused:
+                ask()
+            assert str(refused.value).startswith(problem)
+        assert not api.requests
+
+
+def test_a_watch_that_does_not_begin_is_not_waited_for_as_one_that_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = threading.Event()
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if "late=yes" in self.path:
+                waited.wait(5.0)
+            self.send_response(200)
+            self.end_headers()
+
+    with answering(Answer) as api:
+        with closing(api.watch(PATH, {})) as watch:
+            assert watch._socket.gettimeout() == WATCH_SILENCE
+        monkeypatch.setattr(qioi.kubernetes.client, "TIMEOUT", 0.1)
+        with pytest.raises(ApiError, match="no answer in time"):
+            api.watch(PATH, {"late": "yes"})
+        waited.set()
+    assert dict(api.requests) == {("watch", "200"): 1, ("watch", "unreachable"): 1}

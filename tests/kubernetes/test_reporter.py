@@ -1,0 +1,168 @@
+"""What a node's reporter writes again, when, and what it says meanwhile, beside a server that refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+from k8s_objects import pod_object, policy_object
+from k8s_toy_server import Quiet, answering
+
+from qioi.kubernetes.absence import LOST, SPREAD
+from qioi.kubernetes.client import Api
+from qioi.kubernetes.events import Telling
+from qioi.kubernetes.pods import read_pod
+from qioi.kubernetes.policies import judge
+from qioi.kubernetes.reporter import EVENTS_PAUSE_MAX, REFUSED_PAUSE, Reporter
+from qioi.kubernetes.reports import PAUSE, Sight
+
+
+class Site:
+    """A node's reporter by a clock of the test's, and a server that refuses what the test has it refuse.
+
+    ``refusals`` are HTTP statuses by a part of the path and query; ``asked`` are all requests, with their times.
+    """
+
+    def __init__(self, api: Api, refusals: dict[str, int], asked: list[str]) -> None:
+        self.refusals, self._asked = refusals, asked
+        self.now = 0.0
+        self.asked: list[tuple[float, str]] = []
+        self.reporter = Reporter(api, "n1", lambda: self.now)
+
+    def offer(self, *names: str, nodes: tuple[str, ...] = ()) -> None:
+        """Have policies of these names, with these nodes' entries."""
+        status = {"nodes": [{"name": one, "observedAt": "t"} for one in nodes]}
+        judged = judge([{**policy_object(name, channel=name), "status": status} for name in names])
+        by_name = {one.name: Sight("n1", "files", one, None, looked=self.now) for one in judged}
+        self.reporter.offer({by_name[name].judged.path: by_name[name] for name in names})
+
+    def tell(self, *namespaces: str) -> None:
+        """Have one event for a pod of each namespace."""
+        for namespace in namespaces:
+            pod = read_pod(pod_object(namespace=namespace, labels={"qioi.io/role": "peer"}, uid=namespace))
+            assert pod is not None
+            self.reporter.tell([Telling(pod, "SharesRaised", "m", 1.8e9)])
+
+    def rounds_until(self, end: float) -> None:
+        """Have a round in each second up to ``end``."""
+        while self.now < end:
+            self.now += 1.0
+            self.reporter._round()
+            self.asked += [(self.now, path) for path in self._asked]
+            self._asked.clear()
+
+    def times(self, part: str) -> list[float]:
+        """Say when something was asked for whose path or query has this part."""
+        return [at for at, path in self.asked if part in path]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    refusals: dict[str, int] = {}
+    asked: list[str] = []
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            asked.append(self.path)
+            status = next((status for part, status in refusals.items() if part in self.path), 200)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps({"message": "so it is"}).encode())
+
+        def do_PATCH(self) -> None:
+            self.do_POST()
+
+    with answering(Answer) as api:
+        yield Site(api, refusals, asked)
+
+
+def test_of_policies_that_are_gone_nothing_is_kept(site: Site) -> None:
+    site.offer("pay", "bill")
+    site.rounds_until(1)
+    site.offer("bill")
+    site.rounds_until(2)
+    kept: tuple[dict[str, Any], ...] = (site.reporter._said, site.reporter._judged)
+    assert [[path.rpartition("/")[2] for path in one] for one in kept] == [["bill"], ["bill"]]
+
+
+@pytest.mark.parametrize("status", [401, 403, 408, 409])
+def test_a_status_that_is_refused_for_now_is_written_later(site: Site, status: int) -> None:
+    """And the others at once."""
+    site.refusals["/pay/"] = status
+    site.offer("pay", "bill")
+    for _ in range(int(REFUSED_PAUSE)):
+        site.rounds_until(site.now + 1)
+        assert f"{status} so it is" in str(site.reporter.problem)
+    site.refusals.clear()
+    site.rounds_until(3 * REFUSED_PAUSE)
+    assert (site.times("/pay/"), site.times("/bill/")) == ([1.0, 1.0 + REFUSED_PAUSE], [1.0])
+    assert site.reporter.problem is None
+
+
+def test_a_server_that_has_too_much_to_do_is_asked_for_nothing_else(site: Site) -> None:
+    site.refusals["/pay/"] = 429
+    site.offer("pay", "bill")
+    site.tell("fab")
+    site.rounds_until(1)
+    assert len(site.asked) == 1
+    site.refusals.clear()
+    site.rounds_until(2 * PAUSE)
+    assert (site.times("/pay/"), site.reporter.problem) == ([1.0, 1.0 + PAUSE], None)
+
+
+def test_a_status_that_is_refused_for_good_is_said_and_not_written_again(site: Site) -> None:
+    site.refusals["/pay/"] = 422
+    site.offer("bill", "pay")
+    site.rounds_until(2 * REFUSED_PAUSE)
+    assert (site.times("/pay/"), site.reporter.problem is not None) == ([1.0], True)
+    site.offer("bill")
+    site.rounds_until(site.now + 1)
+    assert site.reporter.problem is None
+
+
+def test_a_policy_that_is_gone_before_its_status_is_written_is_no_problem(site: Site) -> None:
+    site.refusals["/pay/"] = 404
+    site.offer("pay")
+    site.rounds_until(2 * REFUSED_PAUSE)
+    assert (site.times("/pay/"), site.reporter.problem) == ([1.0], None)
+
+
+def test_what_lost_nodes_have_said_is_removed_whatever_else_is_refused(site: Site) -> None:
+    site.refusals["/pay/status?fieldManager=qioi-n1&"] = 422
+    for _ in range(2):
+        site.offer("bill", "pay", nodes=("n2",))
+        site.rounds_until(site.now + 1)
+        site.now += LOST + SPREAD
+    assert site.reporter.problem
+    assert len(site.times("fieldManager=qioi-n2&")) == 2
+
+
+def test_an_event_that_fails_is_tried_ever_more_rarely_and_after_all_others(site: Site) -> None:
+    site.refusals["/namespaces/bad/"] = 503
+    site.tell("bad", "fab")
+    while site.now < 201:
+        site.rounds_until(site.now + 1)
+        assert "503 so it is" in str(site.reporter.problem)
+    assert site.times("/bad/") == [1.0, 6.0, 11.0, 21.0, 41.0, 81.0, 141.0, 201.0]
+    assert site.times("/fab/") == [6.0]
+    site.refusals.clear()
+    site.rounds_until(site.now + EVENTS_PAUSE_MAX)
+    assert (site.times("/bad/")[-1], site.reporter.problem) == (site.now, None)
+    site.refusals["/namespaces/bad/"] = 503
+    site.tell("bad")
+    site.rounds_until(site.now + 6)
+    assert site.times("/bad/")[-2:] == [262.0, 267.0]  # what has come through counts
+
+
+def test_an_event_that_is_forbidden_is_dropped(site: Site) -> None:
+    """As in a namespace that ends."""
+    site.refusals["/namespaces/bad/"] = 403
+    site.tell("fab", "bad", "pay")
+    site.rounds_until(1)
+    assert "403 so it is" in str(site.reporter.problem)
+    site.rounds_until(100)
+    assert (site.reporter.problem, len(site.asked)) == (None, 3)
