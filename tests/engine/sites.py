@@ -44,7 +44,8 @@ class ContainerdSite:
     """containerd alone. Pods share the host's network, so that no plugin for networks is needed."""
 
     def __init__(self, folder: Path, writer: Path) -> None:
-        self.folder = folder
+        self.folder, self._writer = folder, writer
+        self.process: subprocess.Popen[bytes] | None = None
         self.socket = folder / "containerd.sock"
         self.state = folder / "state" / "io.containerd.runtime.v2.task"
         (folder / "containerd.toml").write_text(f"""version = 2
@@ -63,7 +64,10 @@ stream_server_port = "0"
 [plugins."io.containerd.grpc.v1.cri".cni]
 conf_dir = "{folder}/cni"
 """)
-        environment = {**os.environ, "CGO_ENABLED": "0"}
+
+    def start(self) -> None:
+        """Start it, and give it the image; whatever fails, :meth:`close` leaves nothing."""
+        folder, environment = self.folder, {**os.environ, "CGO_ENABLED": "0"}
         subprocess.run(["go", "build", "-o", str(folder / "criclient"), "."], cwd=CRI_CLIENT, env=environment,
                        check=True, timeout=300)  # fmt: skip
         with (folder / "containerd.log").open("wb") as log:
@@ -73,7 +77,7 @@ conf_dir = "{folder}/cni"
         archive = folder / "image.tar"
         layer = folder / "layer"
         layer.mkdir()
-        shutil.copy(writer, layer / "writer")
+        shutil.copy(self._writer, layer / "writer")
         self._archive(layer, archive)
         command("ctr", "-a", self.socket, "-n", "k8s.io", "images", "import", archive)
 
@@ -106,8 +110,9 @@ conf_dir = "{folder}/cni"
         command(self.folder / "criclient", self.socket, "reopen", container)
 
     def close(self) -> None:
-        self.process.terminate()
-        self.process.wait(60)
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(60)
         until(lambda: not processes(self.folder))
         clear(self.folder, "qioi-cri-test")
 

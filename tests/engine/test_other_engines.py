@@ -36,8 +36,11 @@ def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def containerd(writer: Path) -> Iterator[ContainerdSite]:
     site = ContainerdSite(Path(tempfile.mkdtemp(prefix="qioi-cri-")), writer)
-    yield site
-    site.close()
+    try:
+        site.start()
+        yield site
+    finally:
+        site.close()
 
 
 @pytest.fixture(scope="module")

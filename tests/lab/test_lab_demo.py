@@ -80,7 +80,9 @@ def test_the_demo_measures_three_arms_and_writes_a_report(demo_lab: Lab, base_po
         assert {"client", "orderer1", "peer0-org1"} <= names
     page = (results / "report.html").read_text()
     assert page.count("<svg") == 5
-    for link in page.split('href="')[1:]:
+    links = page.split('href="')[1:]
+    assert links
+    for link in links:
         assert (results / link.split('"', 1)[0]).is_file()
 
 

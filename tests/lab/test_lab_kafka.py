@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from waiting import until
+from waiting import PATIENCE, until
 
 from qioi.lab.lab import Lab
 from qioi.lab.network import Network, Node, find_binary, parse_node
@@ -73,7 +73,7 @@ class Faults:
         self.peers = [node for node in network.nodes if node.role is Role.PEER]
         self.told = lab.directory / "told"
         arguments = ("--chaincode", "kv", "--workload", "update", "--clients", "8", "--accounts", "50")
-        times = ("--warmup", "0s", "--duration", "200s", "--timeout", "12s", "--progress", "0s")
+        times = ("--warmup", "0s", "--duration", "2h", "--timeout", "12s", "--progress", "0s")
         command = lab.load_command([*arguments, *times, "--value-size", "100", "--record", str(self.told)])
         self.client = launch(command, lab.client_group(), log=lab.directory / "log" / "client.log")
 
@@ -100,7 +100,7 @@ class Faults:
     def settle(self) -> list[str]:
         """End the load, wait until all peers have the same, and give what was told."""
         self.client.send_signal(signal.SIGINT)
-        self.client.wait(60)
+        self.client.wait(PATIENCE)
         until(self.same_height, pause=0.1, what="all peers have the same height")
         return self.told.read_text().split("\n")[:-1]
 

@@ -35,8 +35,6 @@ def root_file_system() -> Path:
     """Give the cached root, made if need be (about a minute)."""
     if os.geteuid() != 0:
         raise UnavailableError("needs root")
-    if find_hierarchy().version != 1:
-        raise UnavailableError("needs cgroup v1, whose CPU controller the container can share with the host")
     missing = [tool for tool in ("systemd-nspawn", "debootstrap", "nsenter") if shutil.which(tool) is None]
     if missing:
         raise UnavailableError(f"not installed: {', '.join(missing)} (apt: systemd-container debootstrap util-linux)")
@@ -65,6 +63,8 @@ class Machine:
     """
 
     def __init__(self, root: Path, folder: Path, *, rooted: bool = False, bare: bool = False) -> None:
+        if find_hierarchy().version != 1:
+            raise UnavailableError("needs cgroup v1, whose CPU controller the container can share with the host")
         name = f"qioi-{uuid.uuid4().hex[:8]}"
         # systemd takes the two for one: it makes no groups in either if it cannot in both.
         mounts = [Path("/sys/fs/cgroup") / controller for controller in ("cpu", "cpuacct")]

@@ -66,6 +66,7 @@ func TestCatchingUpLeavesAnOrdererThatSendsNothing(t *testing.T) {
 	}
 	assert.Positive(t, h.asked.Load())
 	require.Error(t, behind.channels[ch].catchUpFrom(ctx, c.node(1).Address, behind.channels[ch].Height()+1))
+	require.NoError(t, ctx.Err(), "one that is asked alone is waited for")
 }
 
 // trickling sends another orderer's blocks, five a second.

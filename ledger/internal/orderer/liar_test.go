@@ -238,6 +238,7 @@ func (c *testCluster) endAlike(orderers []int, told []string, end [4]func(os.Sig
 	for _, i := range orderers {
 		hashes, _ := c.chainOnDisk(i, ch)
 		n := min(len(first), len(hashes))
+		require.Greater(c.t, n, 1, "orderer %d has no block but the genesis", i+1)
 		require.Equal(c.t, first[:n], hashes[:n], "orderer %d", i+1)
 	}
 }

@@ -79,7 +79,7 @@ func TestKilledDuringCheckpoints(t *testing.T) {
 			r.add(block.Data.Data[0])
 			again++
 		}
-		require.Eventually(t, func() bool { return r.durable() == r.Position() }, 30*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return r.durable() == r.Position() }, longest, time.Millisecond)
 		t.Logf("killed after %d transactions, %d of them in a checkpoint", len(told), r.covered)
 		require.NoError(t, plain.stop())
 		require.NoError(t, r.stop())

@@ -13,6 +13,9 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 )
 
+// longest is far more than anything takes. All that it decides is that a test has failed.
+const longest = 2 * time.Minute
+
 // rig runs a chain and feeds it as the follower does.
 type rig struct {
 	*Chain
@@ -69,7 +72,7 @@ func (r *rig) settle() {
 		r.onDisk()
 		return
 	}
-	for deadline := time.Now().Add(30 * time.Second); r.durable() != r.Position() || r.Height() != r.Position().Block; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(longest); r.durable() != r.Position() || r.Height() != r.Position().Block; time.Sleep(time.Millisecond) {
 		select {
 		case err := <-r.ended:
 			r.ended <- err
@@ -91,7 +94,7 @@ func (r *rig) durable() Position {
 // status is the committed verdict on an id.
 func (r *rig) status(id string) Status {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	s, err := r.Status(ctx, id)
 	require.NoError(r.t, err)

@@ -22,7 +22,7 @@ const poll = time.Millisecond
 // onDisk waits until the pipeline has done all that it does with the transactions received, told or not.
 func (r *rig) onDisk() {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool { return r.pipeline.bytes.TryAcquire(queueBytes) }, 30*time.Second, poll)
+	require.Eventually(r.t, func() bool { return r.pipeline.bytes.TryAcquire(queueBytes) }, longest, poll)
 	r.pipeline.bytes.Release(queueBytes)
 }
 

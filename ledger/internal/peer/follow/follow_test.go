@@ -25,6 +25,9 @@ import (
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
+// longest is far more than anything takes. All that it decides is that a test has failed.
+const longest = 2 * time.Minute
+
 // orderer serves a fixed order, from where it is asked, and then breaks off.
 type orderer struct {
 	streampb.UnimplementedStreamServer
@@ -119,7 +122,7 @@ func TestFailover(t *testing.T) {
 	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{"127.0.0.1:1", listen(t, one), listen(t, two)}})
 	ids, items := order(w, 4)
 	one.items, two.items = items, items
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
 	require.NoError(t, err)
 	var group sync.WaitGroup
@@ -160,7 +163,7 @@ func TestMovesToTheLeader(t *testing.T) {
 	ids, items := order(w, 4)
 	one.items, two.items, leader.items = items, items, items
 	for _, peer := range []string{"peer0", "peer1"} { // these two begin at different orderers
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), longest)
 		c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
 		require.NoError(t, err)
 		var group sync.WaitGroup
@@ -219,7 +222,7 @@ func TestALyingOrdererIsLeft(t *testing.T) {
 				w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: addresses})
 				ids, items := order(w, 3)
 				liar.items, other.items = [][]*streampb.Item{lie(w, slices.Clone(items[0])), items[1], items[2]}, items
-				ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), longest)
 				defer cancel()
 				c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
 				require.NoError(t, err)
@@ -324,7 +327,7 @@ func TestNoOrdererIsNamed(t *testing.T) {
 	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{listen(t, o)}})
 	ids, items := order(w, 1)
 	o.items = items
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
 	require.NoError(t, err)
@@ -333,7 +336,7 @@ func TestNoOrdererIsNamed(t *testing.T) {
 	u := &unnamed{Chain: c}
 	f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: u}
 	group.Go(func() { assert.NoError(t, f.Run(ctx)) })
-	require.Eventually(t, func() bool { return u.asked.Load() > 1 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return u.asked.Load() > 1 }, longest, 10*time.Millisecond)
 	u.named.Store(true)
 	_, err = c.Status(ctx, ids[4])
 	require.NoError(t, err)

@@ -52,7 +52,7 @@ func sealed(items []*streampb.Item) *commonpb.Block {
 // hears runs a peer at these orderers until it has all of the transactions.
 func hears(t *testing.T, w *peertest.World, ids []string, patience time.Duration, wrapped ...func(*chain.Chain) follow.Chain) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
 	require.NoError(t, err)
