@@ -31,7 +31,7 @@ from qioi.lab.result_table import milliseconds, times
 ADAPTIVE = "adaptive"
 #: A p95 up to this factor of another one is as good.
 NEAR = 1.1
-#: Further seconds of warm-up where QiOi acts: it says what is just enough 6 s after the neighbours' coming.
+#: Further seconds of warm-up beside neighbours: QiOi says what is just enough 6 s after their coming.
 SETTLING = 6.0
 
 
@@ -60,9 +60,10 @@ class Bench:
         """Measure one condition; without ``shares`` QiOi acts."""
         name = ALONE if not count else f"{count}-{shares or ADAPTIVE}"
         plan, config = self._plan, None
+        if count:  # by hand, too: what piled up at their coming is to be gone from all windows, or from none
+            plan = replace(plan, warmup=plan.warmup + SETTLING)
         if count and shares is None:
             config = daemon_config(self._lab, self._network, law=ADAPTIVE, threshold=self.done[0].row.tps)
-            plan = replace(plan, warmup=plan.warmup + SETTLING)
         arm = Arm(name, name, plan, count, config, may_stall=count > 0)
         with by_hand(self._lab, self._network, shares):
             figures = Runner(self._lab, self._network, self._directory).run(arm)

@@ -10,8 +10,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-#: Never part of what is measured.
-APART = (":(exclude,glob)**/*_test.go", ":(exclude,glob)**/testdata/**", ":(exclude,glob)**/*.md")
+#: Never part of what is measured: tests, and what is there for them alone (Go's packages porttest and peertest).
+APART = (
+    *(":(exclude,glob)**/*_test.go", ":(exclude,glob)**/*?test/**", ":(exclude,glob)**/testdata/**"),
+    ":(exclude,glob)**/*.md",
+)
 
 
 def git(root: Path, *arguments: str) -> str:
