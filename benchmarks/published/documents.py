@@ -7,7 +7,7 @@
     p95 is <!-- figure laws adaptive p95 most=1.2 -->1.18x (1.12 .. 1.35), reached<!-- /figure --> of alone's
 
 A single figure may have the bounds of its goal, ``least`` and ``most``, in its own unit: the median, as it is written,
-reaches or misses them.
+reaches or misses them, if most of the repeats have a value.
 
 `make figures` fills them from docs/figures/data, and a test holds every document to its data. Of a piece that has no
 data yet the marks say so.
@@ -83,10 +83,11 @@ class Drawer:
         if record is None:
             return "not measured"
         try:
-            text = spell.spread(record.values(found["row"], found["column"]), record.column(found["column"]).form)
+            values = record.values(found["row"], found["column"])
+            text = spell.spread(values, record.column(found["column"]).form)
         except KeyError as error:
             raise ValueError(f"{document}: {error.args[0]}") from error
-        return text + verdict(text, dict(part.split("=", 1) for part in found["bounds"].split()), document)
+        return text + verdict(text, values, dict(part.split("=", 1) for part in found["bounds"].split()), document)
 
     def _table(self, found: re.Match[str], document: str) -> str:
         record = self._record(found["name"], document)
@@ -110,11 +111,12 @@ class Drawer:
         return " ".join([f"{label}.", *left])
 
 
-def verdict(figure: str, bounds: Mapping[str, str], document: str) -> str:
-    """Say whether a figure's median reaches its goal; nothing where it has none."""
+def verdict(figure: str, values: Sequence[float | None], bounds: Mapping[str, str], document: str) -> str:
+    """Say whether the median of these values reaches its goal; nothing where there is none, or most have no value."""
     if unknown := bounds.keys() - {"least", "most"}:
         raise ValueError(f"{document}: {', '.join(sorted(unknown))}: a figure's bounds are least and most")
-    if not bounds or figure == "-":
+    known = sum(value is not None for value in values)
+    if not bounds or 2 * known <= len(values):
         return ""
     value = float(figure.split()[0].rstrip("x").replace(",", ""))
     reached = float(bounds.get("least", value)) <= value <= float(bounds.get("most", value))

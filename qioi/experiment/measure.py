@@ -17,6 +17,7 @@ from qioi.experiment.condense import CellFigures, Evidence, Traces, condense
 from qioi.experiment.drivers import Bundled, Caliper, Drive, Driver, Tenants
 from qioi.experiment.kinds import make_neighbours
 from qioi.experiment.neighbours import Neighbours, set_quota
+from qioi.experiment.orderers_on_disk import flushed
 from qioi.experiment.pin import Pin
 from qioi.experiment.plan import Cell
 from qioi.experiment.profiling import Profiler
@@ -68,7 +69,7 @@ class Measurement:
             driver = self._drive(stack)
             sampler = self._sampler(neighbours)
             stack.callback(sampler.close)
-            probe = stack.enter_context(FlushProbe(self._lab.directory))
+            probe = stack.enter_context(FlushProbe(flushed(self._lab.directory, self._cell.network.store)))
             profiler = stack.enter_context(Profiler(self._groups(neighbours), timing.profile))
             self._watch(driver, sampler, neighbours, pin, daemon, profiler, tick)
             found = driver.result()

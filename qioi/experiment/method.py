@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from qioi.experiment.calibration import speed
 from qioi.experiment.plan import Cell
 from qioi.experiment.run_files import Host
@@ -147,7 +149,8 @@ def counted(number: int, what: str) -> str:
 
 def host_facts(host: Host) -> tuple[tuple[str, str], ...]:
     """Describe the machine, from run.json."""
-    versions = ", ".join(f"{name}: {text}" for name, text in host.versions.items())
+    # The commit stands beside the day, so that programs of the same versions are the same fact.
+    versions = ", ".join(f"{name}: {text}" for name, text in host.versions.items() if name != "commit")
     pressure = "; ".join(f"{kind}: {text}" for kind, text in host.pressure.items() if text)
     return (
         ("Machine", f"{host.cpu}, {host.cores} cores, {host.memory_gib:g} GiB"),
@@ -160,3 +163,9 @@ def host_facts(host: Host) -> tuple[tuple[str, str], ...]:
         ("Seed", str(host.seed)),
         ("Begun", begun(host)),
     )
+
+
+def shared_facts(hosts: Sequence[Host]) -> tuple[tuple[str, str], ...]:
+    """Describe what is the same in all of these; none have nothing."""
+    every = [host_facts(host) for host in hosts]
+    return tuple(fact for fact in every[0] if all(fact in its for its in every)) if every else ()

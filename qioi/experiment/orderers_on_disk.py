@@ -25,6 +25,11 @@ def place(directory: Path) -> Path:
     return DISK.with_name(f"{DISK.name}-orderers-{digest}")
 
 
+def flushed(directory: Path, store: str | None) -> Path:
+    """Name a folder on the medium to which the orderers of a lab in ``directory`` flush."""
+    return place(directory) if store == "orderers" else directory
+
+
 class OrderersOnDisk(LedgerSystem):
     """The bundled ledger, whose orderers find a link to a folder on a disk in place of their own."""
 

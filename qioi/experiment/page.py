@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
 
 from qioi.experiment.charts import Picture, draw
-from qioi.experiment.method import host_facts, method, quiet_ones, warnings
+from qioi.experiment.method import host_facts, method, quiet_ones, shared_facts, warnings
 from qioi.experiment.noise import stated
 from qioi.experiment.scale import RULE
 from qioi.experiment.store import Store
@@ -47,14 +48,15 @@ def runs_in(directory: Path) -> list[Path]:
 def write_report(directory: Path) -> Path:
     """Draw a run's pictures anew and write its page, without the experiments that have no finished repeat."""
     summaries = [summary for folder in runs_in(directory) if (summary := Summary(Store(folder))).repeats]
-    sections = [section(summary) for summary in summaries]
+    host = shared_facts([summary.document.host for summary in summaries])
+    sections = [section(summary, host) for summary in summaries]
     text = (
         environment()
         .get_template("report.html.j2")
         .render(
             title="QiOi: evaluation",
             sections=sections,
-            host=host_facts(summaries[0].document.host) if summaries else (),
+            host=host,
             rule=RULE,
             criteria=stated(),
         )
@@ -75,8 +77,11 @@ def environment() -> jinja2.Environment:
     )
 
 
-def section(summary: Summary) -> Section:
-    """Make one experiment's section, its pictures, and summary.json and metrics.csv beside them."""
+def section(summary: Summary, said: Collection[tuple[str, str]]) -> Section:
+    """Make one experiment's section, its pictures, and summary.json and metrics.csv beside them.
+
+    ``said`` are the facts of its host that the page says of all experiments.
+    """
     folder = summary.directory
     (folder / "summary.json").write_text(json.dumps(as_json(summary), indent=1) + "\n")
     write_csv(summary, folder / "metrics.csv")
@@ -94,7 +99,7 @@ def section(summary: Summary) -> Section:
         title=spec.title,
         paper=spec.paper,
         question=spec.question,
-        facts=method(summary),
+        facts=(*method(summary), *(fact for fact in host_facts(summary.document.host) if fact not in said)),
         warnings=tuple(warnings(summary)),
         notes=tuple(spec.notes),
         items=tuple(items),

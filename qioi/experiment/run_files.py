@@ -19,7 +19,10 @@ ALWAYS = ("throughput", "ledger.cores", "client.cores")
 
 
 class Host(BaseModel):
-    """The machine as a run found it (qioi.experiment.host); further keys are kept, but not shown."""
+    """The machine as a run found it (qioi.experiment.host); further keys are kept, but not shown.
+
+    ``ledger_binary`` is the build that was measured; runs of earlier versions have none.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
@@ -34,6 +37,7 @@ class Host(BaseModel):
     load_average: list[float]
     pressure: dict[str, str | None]
     versions: dict[str, str]
+    ledger_binary: dict[str, str | int] = Field(default_factory=dict)
     seed: int
     at: str
 

@@ -22,7 +22,7 @@ from qioi.experiment.places import media, standing
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.replicas import measure_replicas
 from qioi.experiment.run_files import Repeat
-from qioi.experiment.store import Store
+from qioi.experiment.store import Store, wanting
 from qioi.experiment.system import BENCHED, DATABASES, WORKLOADS, NetworkSpec
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
 from qioi.lab.daemon import refuse_beside_another
@@ -88,20 +88,15 @@ class Session:
         open_run(self._plan, media(self._plan.spec.networks, self._directory), describe(self._plan.seed))
         maxima = self._maxima()
         finished = self._store.repeats()
-        while wanting := self._wanting(finished):
+        while missing := wanting(self._plan, finished):
             self._done = self._plan.probe_seconds + len(finished) * self._plan.repeat_seconds
-            self._total = self._done + wanting * self._plan.repeat_seconds
+            self._total = self._done + missing * self._plan.repeat_seconds
             number = max((repeat.number for repeat in finished), default=0) + 1
             try:
                 finished.append(self._repeat(number, repeat_label(number, finished, self._plan.repeats), maxima))
             except BusyError as error:
                 self._lose(error)
         return finished
-
-    def _wanting(self, finished: list[Repeat]) -> int:
-        """Count the repeats that are still needed; no more than twice as many as were asked for are measured in all."""
-        quiet = sum(repeat.quiet for repeat in finished)
-        return max(0, min(self._plan.repeats - quiet, 2 * self._plan.repeats - len(finished)))
 
     def _lose(self, error: BusyError) -> None:
         """Note a repeat that could not be measured; with as many as were asked for, or :data:`LOSSES`, the run ends.

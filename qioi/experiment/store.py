@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ from qioi.lab.caliper_files import digest, find_benchmark, find_configs
 from qioi.settings import documents
 
 _NEW = "run.json.new"
+#: So many digits of a digest tell two builds apart.
+DIGITS = 12
 
 
 class Store:
@@ -90,8 +92,21 @@ class Store:
         self._write({"format": FORMAT, **asked(plan), "media": dict(media), "host": host, "maxima": {}})
 
     def resume(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
-        """Resume a run of the same plan; drop what is unfinished, and note the machine as it is now."""
+        """Resume a run of the same plan; drop what is unfinished, and note the machine as it is now.
+
+        SpecError if repeats that are wanting would be of another build than those that there are.
+        """
         self.check(plan, media, resume=True)
+        before, now = built(self._read()["host"]), built(host)
+        other = {what: its for what, its in before.items() if now.get(what) != its}
+        if other and wanting(plan, self.repeats()):
+            differ = "; ".join(f"{what} {its}, now {now.get(what, 'none')}" for what, its in other.items())
+            raise SpecError(
+                [
+                    f"{self.directory} is a run of another build ({differ}): begin a new run without --resume, "
+                    "or remove that folder"
+                ]
+            )
         for folder in self._folders():
             if not (folder / "repeat.json").exists():
                 shutil.rmtree(folder)
@@ -131,6 +146,20 @@ class Store:
         """List the repeats' folders by number; other folders are ignored."""
         found = [path for path in (self.directory / "repeats").glob("*") if path.name.isdecimal() and path.is_dir()]
         return sorted(found, key=lambda path: int(path.name))
+
+
+def wanting(plan: Plan, finished: Sequence[Repeat]) -> int:
+    """Count the repeats that are still needed; no more than twice as many as were asked for are measured in all."""
+    quiet = sum(repeat.quiet for repeat in finished)
+    return max(0, min(plan.repeats - quiet, 2 * plan.repeats - len(finished)))
+
+
+def built(host: Mapping[str, Any]) -> dict[str, str]:
+    """Name the code that is measured, as far as a host's description has it."""
+    commit, digest = host["versions"].get("commit", ""), host.get("ledger_binary", {}).get("sha256", "")
+    # A run's own excerpt in docs/experiments makes a checkout dirty.
+    facts = {"commit": commit.removesuffix("-dirty"), "ledger": digest[:DIGITS]}
+    return {what: its for what, its in facts.items() if its}
 
 
 def read_repeat(file: Path, keys: Collection[str]) -> Repeat:

@@ -21,8 +21,8 @@ from qioi.experiment.system import BENCHED
 
 #: A ratio that differs from 1 by no more than this counts as "the same".
 SAME = 0.03
-#: Metrics that are ratios already: their ratio to another arm's means nothing.
-ABSOLUTE = frozenset({"neighbours.due", "reaction", "release", "signatures"})
+#: Metrics that goals and tables take by themselves: a ratio of two that are equally bad would be 1.
+ABSOLUTE = frozenset({"goodput", "neighbours.due", "reaction", "release", "signatures"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,10 @@ def spread(values: Iterable[float]) -> Spread | None:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A sentence of the paper beside ours. ``agrees`` is ``None`` where the spread leaves the direction open."""
+    """A sentence of the paper beside ours.
+
+    ``agrees`` is ``None`` where the spread, or too few repeats that have a value, leave the direction open.
+    """
 
     what: str
     metric: str
@@ -181,7 +184,7 @@ class Summary:
     def _verdict(self, claim: PaperSpec) -> Verdict:
         cell, base = self._place(claim)
         ours = self.ratio(cell, claim.metric, base.key) if cell and base else None
-        agrees, word = judge(claim.value, ours)
+        agrees, word = judge(claim.value, ours, len(self.counted))
         pair = tuple(self.value(one, claim.metric) for one in (base, cell) if one) if ours else ()
         values = (pair[0].median, pair[1].median) if len(pair) == 2 and pair[0] and pair[1] else None
         return Verdict(spelt(claim.what, cell, base), claim.metric, claim.value, ours, agrees, word, values)
@@ -236,10 +239,12 @@ def within(goal: GoalSpec, value: float) -> bool:
     return value >= goal.least if goal.least is not None else goal.most is not None and value <= goal.most
 
 
-def judge(paper: float, ours: Spread | None) -> tuple[bool | None, str]:
-    """Say whether ours has the direction of the paper's: up, down, or the same."""
+def judge(paper: float, ours: Spread | None, of: int) -> tuple[bool | None, str]:
+    """Say whether ours, in most ``of`` the repeats that count, has the direction of the paper's: up, down, the same."""
     if ours is None:
         return None, "not measured"
+    if 2 * ours.count <= of:
+        return None, "open: too few repeats have a value"
     wanted, low, high = direction(paper), direction(ours.low), direction(ours.high)
     opposed = low * high < 0
     if direction(ours.median) == wanted and not opposed:

@@ -10,7 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LABEL = re.compile(r"\*(?:Taken by hand|By experiment),\s+\d{4}-\d\d-\d\d[^*]*`[0-9a-f]{7}`[^*]*\*")
+#: A commit as Git shortens it: to seven digits, or to more where there are many.
+COMMIT = "`([0-9a-f]{7,40})`"
+LABEL = re.compile(rf"\*(?:Taken by hand|By experiment),\s+\d{{4}}-\d\d-\d\d[^*]*{COMMIT}[^*]*\*")
 #: What `make experiments` keeps, of the runs that are named as such.
 KEPT = sorted((ROOT / "docs/experiments").glob("*/run.json"))
 #: What `make figures` draws, which has labels of its own.
@@ -36,6 +38,11 @@ def unlabelled(text: str) -> list[str]:
     return found
 
 
+def measured_on(text: str) -> set[str]:
+    """Name the commits of a document's experiments."""
+    return set(re.findall(rf"\*By experiment, [^*]*?{COMMIT}", text))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_tables_by_hand_have_a_day_and_a_commit(document: Path) -> None:
     assert unlabelled(document.read_text()) == []
@@ -44,7 +51,14 @@ def test_tables_by_hand_have_a_day_and_a_commit(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_the_commit_of_an_experiment_is_one_of_those_that_are_kept(document: Path) -> None:
     kept = {json.loads(file.read_text())["host"]["versions"]["commit"] for file in KEPT}
-    assert set(re.findall(r"\*By experiment, [^*]*?`([0-9a-f]{7})`", document.read_text())) <= kept
+    assert measured_on(document.read_text()) <= kept
+
+
+def test_a_commit_may_have_more_than_seven_digits() -> None:
+    commits = ("fb2d628f", "fe12fe6")
+    labels = [f"*By experiment, 2026-11-26, `{commit}`*: `qioi experiment run x`." for commit in commits]
+    assert measured_on("\n\n".join(labels)) == set(commits)
+    assert all(LABEL.search(label) for label in labels)
 
 
 def test_a_table_without_a_label_is_found_and_a_drawn_one_is_not() -> None:

@@ -97,6 +97,13 @@ def test_a_piece_names_code_that_there_is_and_takes_at_most_forty_minutes() -> N
         assert (ROOT / "benchmarks" / piece.arguments[0]).exists()
 
 
+@pytest.mark.parametrize("part", ["contracts", "load", "process"])
+def test_a_piece_of_real_fabric_names_the_client_and_the_contracts_of_the_bundled_ledger(part: str) -> None:
+    pieces = [piece for piece in PIECES if piece.needs_fabric]
+    assert pieces
+    assert all(f"ledger/internal/{part}" in piece.code for piece in pieces)
+
+
 @pytest.mark.parametrize("piece", PIECES, ids=lambda piece: str(piece.name))
 def test_a_piece_names_all_that_its_benchmark_is_made_of(piece: Piece) -> None:
     rooms = {"qioi.controller": "controller", "qioi.monitor": "monitor", "qioi.interference": "interference"}
@@ -127,14 +134,32 @@ def imported(script: Path) -> set[str]:
         ("1.10x (1.00x .. 1.30x)", {"most": "1.10"}, ", reached"),
         ("1.11x (1.00x .. 1.30x)", {"most": "1.10"}, ", **missed**"),
         ("0.98x", {"least": "1", "most": "1.15"}, ", **missed**"),
-        ("1,100 ms, - in 1 of 2", {"least": "1000"}, ", reached"),
+        ("1,100 ms, - in 1 of 3", {"least": "1000"}, ", reached"),
         ("100 % (98 % .. 101 %)", {"least": "100"}, ", reached"),
         ("-", {"most": "1"}, ""),
         ("1.10x", {}, ""),
     ],
 )
 def test_a_goal_is_reached_by_the_median_as_it_is_written(figure: str, bounds: dict[str, str], said: str) -> None:
-    assert verdict(figure, bounds, "page.md") == said
+    values = [None] if figure == "-" else [1.0]
+    assert verdict(figure, values, bounds, "page.md") == said
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((1.1, 1.1, 1.1), "1.10x (1.10x .. 1.10x), reached<"),
+        ((None, 1.1, 1.1), "1.10x (1.10x .. 1.10x), - in 1 of 3, reached<"),
+        ((None, 1.1), "1.10x, - in 1 of 2<"),
+        ((None, None, 1.1), "1.10x, - in 2 of 3<"),
+    ],
+)
+def test_a_goal_is_judged_where_most_repeats_have_a_value(
+    repository: Path, values: tuple[float | None, ...], said: str
+) -> None:
+    rows = (Row("qioi", "qioi", {"slower": values}),)
+    text = "<!-- figure lab qioi slower most=1.3 --><!-- /figure -->"
+    assert f">{said}" in drawn(repository, text, rows=rows, left_out=())
 
 
 def test_a_single_figure_with_a_bound_that_there_is_not(repository: Path) -> None:

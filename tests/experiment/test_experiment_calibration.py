@@ -21,7 +21,6 @@ SLOW = replace(FAST, verify_us=75.25)
 def test_what_is_measured_is_the_real_machine(tmp_path: Path) -> None:
     found = calibrate(tmp_path)
     assert all(value > 0 for value in asdict(found).values())
-    assert found.sign_us < found.verify_us < found.signature_us
     assert list(tmp_path.iterdir()) == []
 
 

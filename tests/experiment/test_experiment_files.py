@@ -12,6 +12,7 @@ from toy_experiment import load
 
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
+from qioi.experiment.summary import ABSOLUTE
 from qioi.experiment.system import CONTRACTS, WORKLOADS
 from qioi.lab.network import find_binary
 
@@ -44,6 +45,31 @@ def test_every_arm_but_the_first_is_paired() -> None:
         spec = catalogue.find(name)
         assert spec.repeats >= 3
         assert all(arm.against for arm in spec.arms[1:])
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_what_a_paper_says_is_not_about_a_law_of_our_own(name: str) -> None:
+    """None of the papers has the law adaptive: what it is to reach are goals."""
+    spec = catalogue.find(name)
+    protections = [spec.arm(one.arm).protection for one in spec.papers]
+    assert "adaptive" not in [one.law for one in protections if one is not None]
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_throughput_in_blocks_is_judged_with_more_than_one_block_under_way(name: str) -> None:
+    spec = catalogue.find(name)
+    for one in (one for one in spec.papers if one.metric == "throughput"):
+        clients = spec.loads[one.load or next(iter(spec.loads))].clients
+        for network in (spec.networks[title] for title in (one.network, one.of_network) if title):
+            if clients is not None and network.mode == "block" and network.messages is not None:
+                assert clients >= 2 * network.messages, one.what
+
+
+def test_negligible_failures_are_a_bound_of_goodput_itself() -> None:
+    """A ratio of two goodputs says that both are alike, not that both are good."""
+    spec = catalogue.find("sc_fig_7")
+    assert [one.metric for one in spec.papers if "negligible" in one.what] == []
+    assert {one.metric for one in spec.goals} == {"goodput"} <= ABSOLUTE
 
 
 def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from dataclasses import replace
@@ -143,6 +144,24 @@ def test_goals_are_judged_and_the_summary_counts_what_may_be_trusted_alone(
 def test_when_a_run_was_gone_on_with_is_said(report: Path, plan: Plan) -> None:
     Store(report.parent / "toy").resume(plan, {}, {**HOST, "at": "later", "versions": {"commit": "abc"}})
     assert "later (commit abc)" in Page(write_report(report.parent)).text
+
+
+def test_what_experiments_do_not_share_of_their_hosts_each_says_itself(report: Path) -> None:
+    later = report.parent / "later"
+    shutil.copytree(report.parent / "toy", later)
+    run = json.loads((later / "run.json").read_text())
+    run["host"] |= {"at": "then", "kernel": "7.1", "versions": {"qioi": "0", "commit": "fb2d628f"}}
+    (later / "run.json").write_text(json.dumps(run))
+    head, *sections = write_report(report.parent).read_text().split("<section")
+    for said, where in (
+        ("a &lt;CPU&gt;, 2 cores", [True, False, False]),
+        ("qioi: 0", [True, False, False]),
+        ("Linux 6.18", [False, True, False]),
+        ("<dd>now</dd>", [False, True, False]),
+        ("Linux 7.1", [False, False, True]),
+        ("then (commit fb2d628f)", [False, False, True]),
+    ):
+        assert [said in part for part in (head, *sections)] == where, said
 
 
 def test_a_maximum_that_was_found_on_a_busy_machine_is_said(report: Path) -> None:

@@ -164,12 +164,11 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(
     document["figures"] = document["figures"][:1]
     load(document, tmp_path)
     output, file = tmp_path / "run", str(tmp_path / "toy.yaml")
-    # The first run stays in its second repeat.
-    first_done = f"[ -e {output}/toy/repeats/1/repeat.json ]"
-    ledger = stuck_ledger(tmp_path, f'[ "$1" = load ] && {first_done} && touch {tmp_path}/stays')
-    with monkeypatch.context() as environment:
-        environment.setenv("QIOI_LEDGER", str(ledger))
-        run = Running([file], output, base_port, "--output", str(output))
+    # The first run stays in its second repeat; the second is of the same build, and does not.
+    first_done, stays = f"[ -e {output}/toy/repeats/1/repeat.json ]", f"{tmp_path}/stays"
+    ledger = stuck_ledger(tmp_path, f'[ "$1" = load ] && {first_done} && [ ! -e {stays} ] && touch {stays}')
+    monkeypatch.setenv("QIOI_LEDGER", str(ledger))
+    run = Running([file], output, base_port, "--output", str(output))
     started.append(run)
     until(lambda: (tmp_path / "stays").exists() or run.process.poll() is not None)
     run.process.send_signal(signal.SIGINT)

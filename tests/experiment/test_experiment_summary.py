@@ -93,7 +93,7 @@ def test_the_neighbours_due_is_what_ledger_and_client_leave_free(plan: Plan, tmp
     ],
 )
 def test_directions_are_compared(paper: float, ours: Spread | None, agrees: bool | None) -> None:
-    assert judge(paper, ours)[0] is agrees
+    assert judge(paper, ours, ours.count if ours else 3)[0] is agrees
 
 
 def test_the_papers_sentences_are_judged(plan: Plan, tmp_path: Path) -> None:
@@ -102,6 +102,31 @@ def test_the_papers_sentences_are_judged(plan: Plan, tmp_path: Path) -> None:
     assert (verdict.agrees, verdict.paper) == (True, 1.2)
     assert verdict.ours is not None
     assert verdict.ours.median == 2.0
+
+
+@pytest.mark.parametrize(("starved", "agrees"), [(0, True), (1, True), (2, None), (3, None)])
+def test_a_sentence_is_judged_where_most_repeats_have_a_value(
+    document: dict[str, Any], tmp_path: Path, starved: int, agrees: bool | None
+) -> None:
+    """A starved ledger has no latency: the one that is left must not speak for all."""
+    document["papers"] = [{"what": "no slower", "metric": "p95", "arm": "s1", "value": 1.0}]
+    rows = [row(100, 50, 100) for _ in range(4 if starved == 2 else 3)]
+    for cells in rows[:starved]:
+        del cells["tiny.slow.s1"].metrics["p95"]
+    (verdict,) = summarise(tmp_path, make_plan(load(document, tmp_path), 2), *rows).verdicts()
+    assert verdict.agrees is agrees
+    assert (verdict.word == "open: too few repeats have a value") == (starved == 2)
+
+
+def test_a_goal_about_goodput_is_not_reached_by_two_that_are_equally_bad(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    document["goals"] = [{"what": "hardly any fails", "metric": "goodput", "arm": "qioi", "least": 97.0}]
+    cells = row(100, 50, 100)
+    for cell in cells.values():
+        cell.metrics["goodput"] = 60.0
+    (outcome,) = summarise(tmp_path, make_plan(load(document, tmp_path), 2), cells).outcomes()
+    assert (outcome.ours, outcome.reached) == (Spread(60, 60, 60, 1), False)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +265,36 @@ def test_a_run_on_another_medium_is_not_gone_on_with(plan: Plan, tmp_path: Path)
     del noted["media"]  # as runs of earlier versions
     (store.directory / "run.json").write_text(json.dumps(noted))
     store.resume(plan, {"tiny": "disk"}, HOST)
+
+
+def of_build(digest: str, commit: str) -> dict[str, Any]:
+    return {**HOST, "versions": {"qioi": "0", "commit": commit}, "ledger_binary": {"sha256": digest, "bytes": 1}}
+
+
+def test_a_run_of_another_build_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
+    """Its medians would be of both."""
+    store = Store(tmp_path / "toy")
+    store.begin(plan, {}, of_build("abc", "fb2d628f"))
+    store.resume(plan, {}, of_build("abc", "fb2d628f-dirty"))  # as an excerpt of it leaves the checkout
+    begin = r": begin a new run without --resume, or remove that folder$"
+    for here, said in (
+        (of_build("def", "fb2d628f"), r"a run of another build \(ledger abc, now def\)"),
+        (of_build("abc", "598255f0"), r"another build \(commit fb2d628f, now 598255f0\)"),
+        (HOST, r"\(commit fb2d628f, now none; ledger abc, now none\)"),
+    ):
+        with pytest.raises(SpecError, match=said + begin):
+            store.resume(plan, {}, here)
+    assert len(store.document.resumed) == 1
+
+
+def test_a_run_that_is_finished_or_of_an_unknown_build_is_gone_on_with(plan: Plan, tmp_path: Path) -> None:
+    old, finished = Store(tmp_path / "old"), Store(tmp_path / "finished")
+    old.begin(plan, {}, HOST)
+    filled(finished, plan, [row(100, 50, 100)] * plan.repeats)
+    finished.keep("host", of_build("abc", "fb2d628f"))
+    for store in (old, finished):
+        store.resume(plan, {}, of_build("def", "598255f0"))
+        assert len(store.document.resumed) == 1
 
 
 def test_a_run_with_another_benchmark_file_is_not_gone_on_with(document: dict[str, Any], tmp_path: Path) -> None:

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from qioi.experiment import measure
 from qioi.experiment import orderers_on_disk as apart
 from qioi.experiment.orderers_on_disk import orderers_on_disk
+from qioi.experiment.plan import SMOKE_RATE, SMOKE_TIMING, Cell
 from qioi.experiment.session import lab_options
-from qioi.experiment.system import NetworkSpec
+from qioi.experiment.spec import ArmSpec
+from qioi.experiment.system import LoadSpec, NetworkSpec
+from qioi.lab.flush_probe import FlushProbe
 from qioi.lab.lab import Lab
 from qioi.lab.systems import SYSTEMS
 from qioi.processes.errors import LabError
@@ -39,6 +43,30 @@ def test_the_orderers_ledgers_are_made_on_the_disk_and_removed(lab: Lab, base_po
         lab.down()
     assert not disk.exists()
     assert apart.NAME not in SYSTEMS
+
+
+def test_flushes_are_probed_on_the_disk_of_the_orderers_ledgers(
+    lab: Lab, base_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probed = []
+
+    class Noted(FlushProbe):
+        def __init__(self, directory: Path) -> None:
+            probed.append(directory)
+            super().__init__(directory)
+
+    monkeypatch.setattr(measure, "FlushProbe", Noted)
+    cell = Cell("tiny", SPEC, "slow", LoadSpec(rate=SMOKE_RATE), ArmSpec(name="alone", title="alone"), SMOKE_TIMING)
+    with orderers_on_disk():
+        network = lab.up(lab_options(SPEC, base_port), die_with_parent=True)
+        offer = measure.Offer({"": SMOKE_RATE}, None)
+        measure.Measurement(lab, network, cell, offer, 1, tmp_path / "cell").run(lambda _: None)
+        assert probed == [apart.place(lab.directory)]
+        lab.down()
+
+
+def test_flushes_of_all_other_ledgers_are_probed_beside_them(tmp_path: Path) -> None:
+    assert {apart.flushed(tmp_path, store) for store in (None, "memory", "disk")} == {tmp_path}
 
 
 def test_a_second_experiment_is_refused_and_leaves_the_first_one_s_ledgers(
