@@ -50,7 +50,7 @@ time.sleep(1e6)
 """
 #: Components that serve one channel: tenants share a host, not a ledger.
 CHANNEL = 50
-#: Seconds until the daemon is taken as settled, and looks at its periods after it was accounted for.
+#: Seconds until the daemon is taken as settled; how many of its periods are looked at once it was accounted for.
 SETTLE, LOOKS = 5.0, 5
 ROLES = ["peer"] * 4 + ["orderer"] * 3 + ["chaincode"] * 5
 

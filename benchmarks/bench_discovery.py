@@ -56,13 +56,21 @@ class Site:
         client = docker.DockerClient(base_url=f"unix://{engine_socket()}", version="auto")
         self._container: Any = client.containers.get(self._component)
 
-    def visit(self, sysbench: int) -> Visit:
-        """Have it end, which the daemon knows, and start again."""
+    def visit(self, sysbench: int, phase: float) -> Visit:
+        """Have it end, which the daemon knows, and start again, both so far into a period (0..1) of the daemon's."""
         self._wait(there=True, since="StartedAt")
+        self._wait_for_phase(phase)
         self._container.kill()
         gone = self._wait(there=False, since="FinishedAt")
+        self._wait_for_phase(phase)
         self._container.start()
         return Visit(sysbench, self._wait(there=True, since="StartedAt"), gone)
+
+    def _wait_for_phase(self, phase: float) -> None:
+        """Wait for a part of a period: a status that was just seen would have all begin right after a period's end."""
+        status = get_json(self._socket, "/status")
+        begun = status["time"] - status["loop"]
+        time.sleep((begun + phase * PERIOD - time.time()) % PERIOD)
 
     def _wait(self, *, there: bool, since: str) -> float:
         """Give the seconds from what the engine has on record until the daemon's status says so."""
@@ -76,7 +84,7 @@ class Site:
         seen = time.time()
         self._container.reload()
         at = self._container.attrs["State"][since]
-        return seen - datetime.fromisoformat(at[:26] + "+00:00").timestamp()  # it has nanoseconds
+        return seen - datetime.fromisoformat(at).timestamp()
 
     def _is_known(self) -> bool:
         return self._component in {one["name"] for one in get_json(self._socket, "/status")["components"]}
@@ -91,8 +99,8 @@ def measure(lab: Lab, network: Network, results: Path, repeats: int) -> list[Vis
         for sysbench in (0, SYSBENCH):
             with Sysbench(lab.tree, sysbench, results) if sysbench else contextlib.nullcontext():
                 for number in range(repeats):
-                    time.sleep(2 * PERIOD + number / repeats)
-                    found.append(site.visit(sysbench))
+                    time.sleep(2 * PERIOD)
+                    found.append(site.visit(sysbench, (number + 0.5) / repeats))
                     click.echo(
                         f"beside {sysbench}: known after {found[-1].known:.2f} s, gone after {found[-1].gone:.2f} s"
                     )

@@ -60,7 +60,7 @@ class Bench:
         """Measure one condition; without ``shares`` QiOi acts."""
         name = ALONE if not count else f"{count}-{shares or ADAPTIVE}"
         plan, config = self._plan, None
-        if count:  # by hand, too: what piled up at their coming is to be gone from all windows, or from none
+        if count:  # by hand as well: what piled up as they came would count against these arms alone
             plan = replace(plan, warmup=plan.warmup + SETTLING)
         if count and shares is None:
             config = daemon_config(self._lab, self._network, law=ADAPTIVE, threshold=self.done[0].row.tps)

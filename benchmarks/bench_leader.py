@@ -66,9 +66,12 @@ def leader(lab_network: Network) -> str:
 
 
 def committed(lab_network: Network) -> int:
-    """Count what the first peer has committed so far."""
+    """Count what the first peer has committed so far. LabError: it does not answer, and nobody has stopped it."""
     peer = next(node for node in lab_network.nodes if node.role is Role.PEER)
-    return sum(int(float(count)) for count in _VALID.findall(ask(peer.operations, "/metrics") or ""))
+    page = ask(peer.operations, "/metrics")
+    if page is None:
+        raise LabError(f"{peer.name} does not answer at {peer.operations}")
+    return sum(int(float(count)) for count in _VALID.findall(page))
 
 
 def wait(condition: Callable[[], bool], seconds: float) -> float | None:
@@ -100,9 +103,11 @@ def outage(lab: Lab, setting: Setting, how: str, place: Place) -> Outage:
         if wait(lambda: committed(up) > CLIENTS, AFTER) is None:
             raise LabError(f"{setting.name}: nothing is committed")
         time.sleep(BEFORE)
-        with without(lab, leader(up), OUTAGES[how]):
-            before = committed(up)
+        leads, begun = leader(up), time.monotonic()
+        with without(lab, leads, OUTAGES[how]):
+            before, late = committed(up), time.monotonic() - begun
             back = wait(lambda: committed(up) > before + CLIENTS, AFTER)
+            back = None if back is None else back + late
             while load.running():
                 time.sleep(0.1)
         found = load.result().figures

@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from qioi.commands.lab_errors import one_line_errors
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
+from qioi.experiment.host import describe
 from qioi.experiment.places import DISK, MEMORY, media
 from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only
 from qioi.experiment.scale import RULE
@@ -245,10 +246,11 @@ def check_folders(plans: list[Plan], asked: Asked) -> None:
         named = ", ".join(plan.spec.name for plan in plans)
         raise LabError(f"{asked.output} holds no run of {named}: without --resume one is begun")
     problems: list[str] = []
+    host = describe(asked.seed) if asked.resume else None
     for plan, store in zip(plans, stores, strict=True):
         try:
             where = media(plan.spec.networks, asked.directory_of(plan.spec))
-            store.check(plan, where, resume=asked.resume and store in begun)
+            store.check(plan, where, resume=asked.resume and store in begun, host=host)
         except SpecError as error:
             problems += error.problems
     if problems:

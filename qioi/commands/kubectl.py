@@ -20,7 +20,6 @@ from rich.table import Table
 
 from qioi.commands.examples import examples
 from qioi.commands.failing import fail
-from qioi.kubernetes.pods import slim
 from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
 from qioi.kubernetes.resizer import erasure, is_raised, left_over, replacement
@@ -118,10 +117,10 @@ def restore(kubectl: list[str], namespace: str | None, force: bool) -> None:
 
 def put_back(kubectl: Sequence[str], one: Mapping[str, Any]) -> str:
     """Put one pod's request back, and take the record of it off; say what was done. KubectlError."""
-    record = left_over(slim(one))
+    record = left_over(one)
     if record is None:
         raise KubectlError("its labels no longer say which container's request was changed: left as it is")
-    cpu = read_request(slim(one), record.container)
+    cpu = read_request(one, record.container)
     if not is_raised(cpu):
         said = f"annotation {ORIGINAL_ANNOTATION} {cpu.original!r}"
         raise KubectlError(f"{said}: QiOi only raises, and it asks for {cpu.asked or 'no CPU'}: left as it is")

@@ -100,8 +100,8 @@ class ContainerdDiscovery:
         pod, container = annotations.get(f"{_CRI}sandbox-name"), annotations.get(f"{_CRI}container-name")
         name = f"{pod}/{container}" if pod and container else task.name
         what = recognise(name, annotations.get(f"{_CRI}image-name", ""), annotations, self._rules, self._fabric)
-        namespace = annotations.get(f"{_CRI}sandbox-namespace", "")
-        name = self._tell_apart(name, namespace)
+        if namespace := annotations.get(f"{_CRI}sandbox-namespace"):  # pods of two namespaces may have one name
+            name = f"{namespace}/{name}"
         if what.role is None and not what.best_effort:
             return SeenContainer(None, problems=what.problems, name=name) if what.problems else None
         try:
@@ -125,16 +125,8 @@ class ContainerdDiscovery:
                 name, what.role, group, what.channels, log, "cri" if log else "plain",
                 organisation=organisation(name, annotations, environment_of(config)),
             ),
-            what.threshold, problems, name, namespace=namespace,
+            what.threshold, problems, name,
         )  # fmt: skip
-
-    def _tell_apart(self, name: str, namespace: str) -> str:
-        """Name a pod's container after its namespace, too, where another namespace's has the name.
-
-        It keeps its name while it is there, whoever comes or goes: what was found to be enough is known by names.
-        """
-        there = (one for one in self._sights.values() if one is not None and one.name == name)
-        return f"{name}@{namespace}" if any(one.namespace != namespace for one in there) else name
 
 
 def tasks_of(namespace: Path) -> list[Path]:

@@ -21,8 +21,7 @@ class SeenContainer:
     """One container that is a component, or would be but for a problem; or a neighbour's that is best-effort.
 
     ``best_effort`` is such a neighbour's group. ``database`` is the address of the state database that a peer names,
-    ``network`` how the container is reached, ``namespace`` its pod's. A ``possible`` component is one only where a peer
-    names it.
+    ``network`` how the container is reached. A ``possible`` component is one only where a peer names it.
     """
 
     component: Component | None
@@ -33,7 +32,6 @@ class SeenContainer:
     database: str | None = None
     network: Network = NOWHERE
     possible: bool = False
-    namespace: str = ""
 
 
 def gather(sights: Iterable[SeenContainer], about: str, problem: str | None, *, complete: bool = True) -> Found:
@@ -69,24 +67,26 @@ def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Comp
     A database is found by a name of its container or, where its host is this one, by a port that leads to it.
     """
     places = [(one.component.cgroup, one.network) for one in sights if one.component is not None]
+    here = frozenset[str]()
     found: dict[str, list[Component]] = {}
     for sight in sights:
         if sight.database is None or sight.component is None or sight.component.role is not Role.PEER:
             continue
         host, _, port = sight.database.rpartition(":")
         named = [group for group, network in places if host in network.names]
-        if not named and is_here(host):
-            named = [group for group, network in places if port in network.ports]
+        if not named:
+            here = here or names_of_this_host()
+            named = [group for group, network in places if host in here and port in network.ports]
         for group in named:
             found.setdefault(group, []).append(sight.component)
     return found
 
 
-def is_here(host: str) -> bool:
-    """Whether a name or an address is this host's, as far as can be told without asking a name service."""
-    if host in HERE or host == socket.gethostname():
-        return True
-    return any(one.address == host for its in psutil.net_if_addrs().values() for one in its)
+def names_of_this_host() -> frozenset[str]:
+    """Give its names and addresses, as a URL has them, as far as they are known without asking a name service."""
+    name = socket.gethostname()
+    addresses = {one.address.partition("%")[0] for its in psutil.net_if_addrs().values() for one in its}
+    return HERE | {name, name.partition(".")[0]} | addresses | {f"[{one}]" for one in addresses if ":" in one}
 
 
 def supporting(sight: SeenContainer, peers: Mapping[str, list[Component]]) -> Component | None:

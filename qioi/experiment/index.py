@@ -8,6 +8,7 @@ from pathlib import Path
 
 from qioi.experiment.errors import SpecError
 from qioi.experiment.page import environment, runs_in
+from qioi.experiment.run_files import Host
 from qioi.experiment.store import Store
 from qioi.experiment.verdicts import tally
 
@@ -40,23 +41,28 @@ def write_index(parent: Path) -> Path:
     return path
 
 
+def machine_of(host: Host) -> str:
+    """Say on what an experiment ran, and of which commit."""
+    return f"{host.cores} cores, Linux {host.kernel}, {host.versions.get('commit', 'no commit')}"
+
+
 def index_line(page: Path) -> Line:
     """Condense one run."""
     folders = runs_in(page.parent)
-    first = Store(folders[0]).document
+    documents = [Store(folder).document for folder in folders]
+    first, hosts = documents[0], [one.host for one in documents]
     files = [folder / "summary.json" for folder in folders]
     summaries = [json.loads(file.read_text()) for file in files if file.exists()]
     trusted = [found for found in summaries if found["trusted"]]
     papers = [one["agrees"] for found in trusted for one in found["papers"]]
     goals = [one["reached"] for found in trusted for one in found.get("goals", [])]
-    host = first.host
     smoke = " (smoke)" if first.smoke else ""
     return Line(
         link=f"{page.parent.name}/report.html",
         name=page.parent.name + smoke,
-        when=host.at.replace("T", " ").removesuffix("Z"),
+        when=first.host.at.replace("T", " ").removesuffix("Z"),
         experiments=", ".join(folder.name for folder in folders),
-        host=f"{host.cores} cores, Linux {host.kernel}, {host.versions.get('commit', 'no commit')}",
+        host="; ".join(dict.fromkeys(map(machine_of, hosts))),
         verdicts=f"{tally(papers)} sentences agree" if papers else "",
         goals=f"{tally(goals)} reached" if goals else "",
         trusted=f"{len(trusted)} of {len(summaries)}",

@@ -68,8 +68,13 @@ class Store:
         assert isinstance(found, dict)
         return found
 
-    def check(self, plan: Plan, media: Mapping[str, str], *, resume: bool) -> None:
-        """Raise unless a run can be opened here, or resumed with the same plan, on the same media."""
+    def check(
+        self, plan: Plan, media: Mapping[str, str], *, resume: bool, host: Mapping[str, Any] | None = None
+    ) -> None:
+        """Raise unless a run can be opened here, or resumed with the same plan, on the same media, by the same build.
+
+        ``host`` describes the machine as it is now (qioi.experiment.host); ``None`` says nothing of the build.
+        """
         if not resume:
             # An interrupted begin leaves nothing that counts.
             if self.directory.exists() and any(one.name != _NEW for one in self.directory.iterdir()):
@@ -84,6 +89,17 @@ class Store:
             raise SpecError(
                 [f"{self.directory} is a run of something else ({', '.join(different)} differ): name its own options"]
             )
+        if host is not None and wanting(plan, self.repeats()):
+            self._check_build(host)
+
+    def _check_build(self, host: Mapping[str, Any]) -> None:
+        """Raise if repeats that are wanting would be of another build than the run began with."""
+        before, now = built(self._read()["host"]), built(host)
+        other = {what: its for what, its in before.items() if now.get(what) != its}
+        if other:
+            differ = "; ".join(f"{what} {its}, now {now.get(what, 'none')}" for what, its in other.items())
+            how = "begin a new run without --resume, or remove that folder"
+            raise SpecError([f"{self.directory} is a run of another build ({differ}): {how}"])
 
     def begin(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
         """Open a new run. ``media`` are those of its networks (qioi.experiment.places)."""
@@ -92,21 +108,8 @@ class Store:
         self._write({"format": FORMAT, **asked(plan), "media": dict(media), "host": host, "maxima": {}})
 
     def resume(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
-        """Resume a run of the same plan; drop what is unfinished, and note the machine as it is now.
-
-        SpecError if repeats that are wanting would be of another build than those that there are.
-        """
-        self.check(plan, media, resume=True)
-        before, now = built(self._read()["host"]), built(host)
-        other = {what: its for what, its in before.items() if now.get(what) != its}
-        if other and wanting(plan, self.repeats()):
-            differ = "; ".join(f"{what} {its}, now {now.get(what, 'none')}" for what, its in other.items())
-            raise SpecError(
-                [
-                    f"{self.directory} is a run of another build ({differ}): begin a new run without --resume, "
-                    "or remove that folder"
-                ]
-            )
+        """Resume a run of the same plan and build; drop what is unfinished, and note the machine as it is now."""
+        self.check(plan, media, resume=True, host=host)
         for folder in self._folders():
             if not (folder / "repeat.json").exists():
                 shutil.rmtree(folder)

@@ -21,7 +21,8 @@ from qioi.experiment.system import BENCHED
 
 #: A ratio that differs from 1 by no more than this counts as "the same".
 SAME = 0.03
-#: Metrics that goals and tables take by themselves: a ratio of two that are equally bad would be 1.
+#: Metrics that goals and tables take by themselves: parts and times already, or goodput, where a ratio of two that are
+#: equally bad would be 1.
 ABSOLUTE = frozenset({"goodput", "neighbours.due", "reaction", "release", "signatures"})
 
 

@@ -92,7 +92,7 @@ class Reflector:
             pause = min(RETRY_MAX, pause * 2)
 
     def _tell_problem(self) -> None:
-        """Have the problem looked at, by one who may have caused it."""
+        """Tell who follows the objects that they are outdated, even where its own error was the problem."""
         try:
             self._changed(self._objects)
         except Exception:  # whatever is made of the objects must not end the watch

@@ -171,6 +171,7 @@ class Reporter:
                 self._events.lost(write)
                 return True
             self._problems[EVENTS] = str(error)
+            log.warning("kubernetes event: %s", error)
             if not is_final(error) and error.status != FORBIDDEN:  # a namespace that ends forbids all new objects
                 self._events.put_off(write)
                 self._events_from = self._clock() + self._events_pause

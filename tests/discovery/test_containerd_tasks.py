@@ -94,23 +94,19 @@ def test_rules_go_by_pod_and_container(tasks: Tasks) -> None:
     assert (component.role, component.channels, component.log) == (Role.CLIENT, ("red",), None)
 
 
-def test_pods_of_one_name_in_two_namespaces_keep_their_names(tasks: Tasks) -> None:
-    """Whoever is called otherwise counts as another component, and loses what was raised."""
+def test_pods_of_one_name_in_two_namespaces_have_names_of_their_own(tasks: Tasks) -> None:
+    """A name that hung on who was met first would come and go with the others, and with what is known by it."""
     first = tasks.container("c1c1", "peer", PEER, "0.log", sandbox_namespace="org1")
     tasks.container("b2b2", "peer", PEER, "0.log", sandbox_namespace="org2")
-    discovery = tasks.discovery()
+    discovery = tasks.discovery(Rule(Role.PEER, image="*", name="peer0/peer", channels=("red",)))
 
     def names() -> dict[str, str]:
-        return {one.cgroup.rpartition("/")[2]: one.name for one in discovery.found().components}
+        return {one.name: one.cgroup.rpartition("/")[2] for one in discovery.found().components}
 
-    before = names()
-    assert sorted(before) == ["b2b2", "c1c1"]
-    assert len(set(before.values())) == 2
-    assert names() == before
+    assert names() == {"org1/peer0/peer": "c1c1", "org2/peer0/peer": "b2b2"}
+    assert {one.channels for one in discovery.found().components} == {("red",)}  # rules go by pod and container
     shutil.rmtree(first)
-    assert names() == {"b2b2": before["b2b2"]}
-    tasks.container("a3a3", "peer", PEER, "1.log", sandbox_namespace="org1")
-    assert names() == {"b2b2": before["b2b2"], "a3a3": before["c1c1"]}
+    assert names() == {"org2/peer0/peer": "b2b2"}
 
 
 def test_whose_it_is_stands_in_its_environment(tasks: Tasks) -> None:

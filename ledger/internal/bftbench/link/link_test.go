@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/process"
 )
 
 // pair is two ends of a connection, the first of which is shaped.
@@ -45,10 +47,11 @@ func TestFramesWaitForTheBandwidthThatOthersHaveTaken(t *testing.T) {
 }
 
 func TestAnEndDoesNotWaitForWhatIsDueLater(t *testing.T) {
-	near, far := pair(t, &Shape{Delay: time.Hour})
-	near.Append([]byte{Core})
+	near, _ := pair(t, nil)
+	alarm, err := process.NewAlarm()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, alarm.Close()) }()
+	assert.True(t, near.await(alarm, time.Now().Add(time.Millisecond)))
 	require.NoError(t, near.Close())
-	_, err := far.Next()
-	assert.Error(t, err)
-	near.Append([]byte{Core}) // nobody carries it, and nobody waits
+	assert.False(t, near.await(alarm, time.Now().Add(time.Hour)))
 }

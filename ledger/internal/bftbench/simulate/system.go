@@ -89,7 +89,8 @@ func (c *Costs) measureThreads() error {
 	}
 	defer func() { _ = alarm.Close() }()
 	c.Wake, c.Handoff = wake(func() {}), wake(runtime.LockOSThread)
-	const pause = time.Millisecond // as long as one waits for others' messages: soon after its last one a wake-up costs half
+	// A replica waits about so long for others' messages. A wake-up right after the one before would cost half as much.
+	const pause = time.Millisecond
 	c.Idle = typicalCPU(10, func() { time.Sleep(pause) })
 	c.Await = typicalCPU(10, func() {
 		alarm.Set(pause)
