@@ -16,6 +16,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/process"
 )
 
 // busyPart is for which part of the time the replicas of a run keep a processor of this host busy.
@@ -26,15 +27,24 @@ func busyPart(run plan.Run) float64 {
 	return 1
 }
 
-// busyBeside does what replicas do on the host's other processors while f measures: processors share caches, memory and
-// sometimes more, so that one alone is faster than each of several.
+// busyBeside does what replicas do on the host's other processors while f measures on the first: processors share caches,
+// memory and sometimes more, so that one alone is faster than each of several.
 func busyBeside(part float64, f func() error) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	for range runtime.NumCPU() - 1 {
-		cmd := exec.Command(self, "bft-bench", "busy", strconv.FormatFloat(part, 'f', 3, 64))
+	processors, err := allowed()
+	if err != nil {
+		return err
+	}
+	restore, err := confine(processors[:1])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, restore()) }()
+	for _, processor := range processors[1:] {
+		cmd := exec.Command(self, "bft-bench", "busy", strconv.FormatFloat(part, 'f', 3, 64), strconv.Itoa(processor))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		in, err1 := cmd.StdinPipe()
 		out, err2 := cmd.StdoutPipe()
@@ -52,13 +62,20 @@ func busyBeside(part float64, f func() error) (err error) {
 // busyCommand is what beside starts.
 func busyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "busy PART",
-		Short:  "Verify signatures for a part of the time, until standard input ends",
-		Args:   cobra.ExactArgs(1),
+		Use:    "busy PART PROCESSOR",
+		Short:  "Verify signatures on a processor for a part of the time, until standard input ends",
+		Args:   cobra.ExactArgs(2),
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			part, err := strconv.ParseFloat(args[0], 64)
 			if err != nil {
+				return err
+			}
+			processor, err := strconv.Atoi(args[1])
+			if err != nil {
+				return err
+			}
+			if _, err := confine([]int{processor}); err != nil {
 				return err
 			}
 			ctx, stop := context.WithCancel(cmd.Context())
@@ -89,12 +106,20 @@ func keepBusy(ctx context.Context, part float64, begun io.Writer) error {
 	if _, err := begun.Write([]byte{'.'}); err != nil {
 		return err
 	}
+	alarm, err := process.NewAlarm() // time.Sleep would rest for a whole millisecond
+	if err != nil {
+		return err
+	}
+	defer func() { _ = alarm.Close() }()
 	work := time.Duration(part * float64(busyPeriod))
 	for ctx.Err() == nil {
 		for began := time.Now(); time.Since(began) < work; {
 			suite.Requests.VerifyBroadcast(auth.Machine(0), data, signature)
 		}
-		time.Sleep(busyPeriod - work)
+		if work < busyPeriod {
+			alarm.Set(busyPeriod - work)
+			<-alarm.C
+		}
 	}
 	return nil
 }
