@@ -100,7 +100,7 @@ class ContainerdDiscovery:
         pod, container = annotations.get(f"{_CRI}sandbox-name"), annotations.get(f"{_CRI}container-name")
         name = f"{pod}/{container}" if pod and container else task.name
         what = recognise(name, annotations.get(f"{_CRI}image-name", ""), annotations, self._rules, self._fabric)
-        if namespace := annotations.get(f"{_CRI}sandbox-namespace"):  # pods of two namespaces may have one name
+        if namespace := of_pod(task, annotations, "sandbox-namespace"):  # pods of two namespaces may have one name
             name = f"{namespace}/{name}"
         if what.role is None and not what.best_effort:
             return SeenContainer(None, problems=what.problems, name=name) if what.problems else None
@@ -160,16 +160,22 @@ def environment_of(config: Mapping[str, Any]) -> dict[str, str]:
     return dict(str(one).split("=", 1) for one in found if "=" in str(one)) if isinstance(found, list) else {}
 
 
+def of_pod(task: Path, annotations: Mapping[str, str], key: str) -> str:
+    """Give an annotation of a container's pod; older versions of containerd have some at its sandbox alone."""
+    sandbox = annotations.get(f"{_CRI}sandbox-id", "")
+    if (told := annotations.get(f"{_CRI}{key}")) or not sandbox or "/" in sandbox:
+        return told or ""
+    try:
+        return annotations_of(config_of(task.parent / sandbox)).get(f"{_CRI}{key}", "")
+    except NotYetError:
+        return ""
+
+
 def log_of(task: Path, annotations: Mapping[str, str]) -> str | None:
     """Find a container's log: ``POD'S FOLDER/CONTAINER/N.log``, N counting its starts."""
-    sandbox, container = annotations.get(f"{_CRI}sandbox-id", ""), annotations.get(f"{_CRI}container-name", "")
-    if not sandbox or not container or "/" in sandbox + container:
-        return None
-    try:
-        folder = annotations_of(config_of(task.parent / sandbox)).get(f"{_CRI}sandbox-log-directory")
-    except NotYetError:
-        return None
-    if not folder:
+    container = annotations.get(f"{_CRI}container-name", "")
+    folder = of_pod(task, annotations, "sandbox-log-directory")
+    if not folder or not container or "/" in container:
         return None
     logs = [log for log in (Path(folder) / container).glob("*.log") if log.stem.isdecimal()]
     return str(max(logs, key=lambda log: int(log.stem))) if logs else None

@@ -82,7 +82,7 @@ def test_a_container_of_the_cri_is_found_and_its_log_is_followed_over_a_rotation
     sandbox, container = containerd.run("peer0-abc", "peer", 20)
     until(lambda: len(discovery.found().components) == 1)
     (component,) = discovery.found().components
-    assert (component.name, component.role, component.log_format) == ("peer0-abc/peer", Role.PEER, "cri")
+    assert (component.name, component.role, component.log_format) == ("default/peer0-abc/peer", Role.PEER, "cri")
     assert component.cgroup.endswith(container)
     assert share(component) > 0
     log = Path(component.log or "")
