@@ -21,6 +21,7 @@ from typing import Any
 
 import click
 import docker
+from bench_reaction import wait_for_phase
 from lab_bench import Place, placed
 
 from qioi.interference import Sysbench
@@ -57,20 +58,17 @@ class Site:
         self._container: Any = client.containers.get(self._component)
 
     def visit(self, sysbench: int, phase: float) -> Visit:
-        """Have it end, which the daemon knows, and start again, both so far into a period (0..1) of the daemon's."""
+        """Have it end, which the daemon knows, and start again, both so far into a period (0..1) of the daemon's.
+
+        A status that was just seen would have all begin right after a period's end.
+        """
         self._wait(there=True, since="StartedAt")
-        self._wait_for_phase(phase)
+        wait_for_phase(self._socket, PERIOD, phase)
         self._container.kill()
         gone = self._wait(there=False, since="FinishedAt")
-        self._wait_for_phase(phase)
+        wait_for_phase(self._socket, PERIOD, phase)
         self._container.start()
         return Visit(sysbench, self._wait(there=True, since="StartedAt"), gone)
-
-    def _wait_for_phase(self, phase: float) -> None:
-        """Wait for a part of a period: a status that was just seen would have all begin right after a period's end."""
-        status = get_json(self._socket, "/status")
-        begun = status["time"] - status["loop"]
-        time.sleep((begun + phase * PERIOD - time.time()) % PERIOD)
 
     def _wait(self, *, there: bool, since: str) -> float:
         """Give the seconds from what the engine has on record until the daemon's status says so."""

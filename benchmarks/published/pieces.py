@@ -129,7 +129,7 @@ PIECES = (
         ("bench_discovery.py", "--output", "{out}"),
         (
             *(*DAEMON, "qioi/discovery", ":(exclude)qioi/discovery/containerd.py"),  # it watches Docker
-            *(*LEDGER, *LAB, "benchmarks/bench_discovery.py"),
+            *(*LEDGER, *LAB, "benchmarks/bench_discovery.py", "benchmarks/bench_reaction.py"),
         ),
         3,
         readers.discovery,
