@@ -18,7 +18,7 @@ PATH = "/api/v1/pods"
 
 @pytest.mark.parametrize(("content", "why"), [(None, "No such file or directory"), (b"\xff", "'ascii' codec")])
 def test_a_token_that_cannot_be_read_is_named(content: bytes | None, why: str, tmp_path: Path) -> None:
-    """At the start, and later: it is no problem of the server's."""
+    """It is refused at the start, and named later on, where the server could not have said anything of it."""
     file = tmp_path / "token"
     access, problem = Access("http://127.0.0.1:9", token=file), f"token {file}: {why}"
     file.write_text("abc")
