@@ -19,7 +19,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.host import describe
 from qioi.experiment.places import DISK, MEMORY, media
-from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only
+from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only, with_binaries
 from qioi.experiment.scale import RULE
 from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec
@@ -50,9 +50,17 @@ def command() -> None:
 def list_(output: str, standard: bool, paper_size: bool) -> None:
     """List the experiments, and how long each takes."""
     with one_line_errors():
-        sized = (of_size(spec, paper_size=paper_size) for spec in catalogue.find_all([catalogue.ALL]))
-        found = [at_standard(spec) if standard else (spec, spec.timing) for spec in sized]
-        plans = [make_plan(spec, machine().cores, paper_size=paper_size, timing=timing) for spec, timing in found]
+        found = catalogue.find_all([catalogue.ALL])
+        timed = [at_standard(spec) if standard else (spec, spec.timing) for spec in found]
+        plans = [
+            make_plan(
+                with_binaries(of_size(spec, paper_size=paper_size), None),
+                machine().cores,
+                paper_size=paper_size,
+                timing=timing,
+            )
+            for spec, timing in timed
+        ]
     if output == "json":
         click.echo(json.dumps([as_json(plan) for plan in plans], indent=2))
         return
@@ -100,6 +108,7 @@ class Asked:
     smoke: bool
     base_port: int
     networks: dict[str, str]
+    binaries: str | None
     folder: Path | None
 
     def directory_of(self, spec: ExperimentSpec) -> Path:
@@ -116,7 +125,8 @@ class Asked:
         seed = self.seed if self.seed != SEED else None
         numbers = {"repeats": self.repeats, "warmup": self.warmup, "duration": self.duration, "seed": seed}
         words += [f"--{key} {value:.15g}" for key, value in numbers.items() if value is not None]
-        words += [f"--{key} {'DIR' if key == 'binaries' else value}" for key, value in self.networks.items()]
+        words += [f"--{key} {value}" for key, value in self.networks.items()]
+        words += ["--binaries DIR"] if self.binaries else []
         return " ".join(words)
 
 
@@ -150,7 +160,7 @@ class Asked:
 @click.option(
     "--binaries",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder of Fabric's release archive, unpacked, for --system fabric.",
+    help="Folder of Fabric's release archive, unpacked, for networks of real Fabric; without it they are left out.",
 )
 @click.option(
     "--dir",
@@ -189,7 +199,7 @@ def run(
     if output is not None and resume is not None:
         raise click.UsageError("--output and --resume exclude each other")
     directory = (resume or output or RESULTS / time.strftime("%Y%m%d-%H%M%S")).resolve()
-    networks = {"runtime": runtime, "system": system, "binaries": str(binaries.resolve()) if binaries else None}
+    networks = {"runtime": runtime, "system": system}
     asked = Asked(
         directory,
         resume is not None,
@@ -205,6 +215,7 @@ def run(
         smoke,
         base_port,
         {key: value for key, value in networks.items() if value is not None},
+        str(binaries.resolve()) if binaries else None,
         folder,
     )
     console = Console()
@@ -230,6 +241,8 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     spec = only(spec, asked.loads, asked.arms, asked.only_networks)
     if asked.networks:
         spec = catalogue.with_networks(spec, asked.networks)
+    if asked.binaries or not asked.only_networks:
+        spec = with_binaries(spec, asked.binaries)
     if asked.smoke:
         return make_smoke(spec, cores)
     given = {"duration": asked.duration, "warmup": asked.warmup}

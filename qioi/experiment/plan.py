@@ -16,9 +16,9 @@ from qioi.lab.arms import PROBE_SECONDS
 #: to 2.5 s; the second, of an open loop of half a minute, 2.5 to 3 s.
 UP_SECONDS = 4.0
 EDGE_SECONDS = 2.5
-#: Further seconds for Kafka's brokers, and for databases.
+#: Further seconds for Kafka's brokers, for real Fabric, and for databases.
 KAFKA_SECONDS = 25.0
-SYSTEM_SECONDS = {"cassandra": 40.0, "mysql": 4.0, "mariadb": 4.0}
+SYSTEM_SECONDS = {"fabric": 20.0, "cassandra": 40.0, "mysql": 4.0, "mariadb": 4.0}
 #: Seconds of a simulated cell, whose time is virtual: 0.5 s to 13 s, most of it for what steps cost.
 SIMULATED_SECONDS = 4.5
 #: Seconds for a Spark cluster to start and to sort once before the load starts.
@@ -182,6 +182,18 @@ def only(
 def of_size(spec: ExperimentSpec, *, paper_size: bool) -> ExperimentSpec:
     """Leave out the networks that only runs of the paper's size have."""
     return only(spec, networks=[name for name, one in spec.networks.items() if paper_size or not one.paper_size])
+
+
+def with_binaries(spec: ExperimentSpec, binaries: str | None) -> ExperimentSpec:
+    """Give the networks of real Fabric their binaries. Without any, they are left out where others are left."""
+    if binaries is None:
+        others = [name for name, one in spec.networks.items() if one.system != "fabric" or one.binaries is not None]
+        return only(spec, networks=others)
+    networks = {
+        name: one.model_copy(update={"binaries": binaries}) if one.system == "fabric" else one
+        for name, one in spec.networks.items()
+    }
+    return spec.model_copy(update={"networks": networks})
 
 
 def _of_first(load: LoadSpec) -> bool:

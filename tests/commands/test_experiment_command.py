@@ -13,7 +13,7 @@ from qioi.experiment import catalogue
 PLAIN = Asked(
     *(Path("results"), False, (), (), ()),
     *(False, False, None, None, None),
-    *(SEED, False, 17_000, {}, Path("/dev/shm/lab")),
+    *(SEED, False, 17_000, {}, None, Path("/dev/shm/lab")),
 )
 
 
@@ -28,7 +28,7 @@ PLAIN = Asked(
             {"repeats": 5, "warmup": 0.5, "duration": 12.0, "seed": 20240101},
             " --repeats 5 --warmup 0.5 --duration 12 --seed 20240101",
         ),
-        ({"networks": {"system": "fabric", "binaries": "/home/me/fabric"}}, " --system fabric --binaries DIR"),
+        ({"networks": {"system": "fabric"}, "binaries": "/home/me/fabric"}, " --system fabric --binaries DIR"),
     ],
 )
 def test_it_has_what_decides_what_is_measured_and_no_place_of_this_machine(

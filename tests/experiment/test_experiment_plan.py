@@ -13,7 +13,7 @@ from toy_experiment import load
 from qioi.daemon.lock import HOST_LOCK, TreeLock
 from qioi.experiment import catalogue, places
 from qioi.experiment.errors import SpecError
-from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only
+from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only, with_binaries
 from qioi.experiment.scale import scaled
 from qioi.experiment.session import check_host, lab_options, probe_of
 from qioi.experiment.spec import ExperimentSpec
@@ -116,6 +116,21 @@ def test_networks_of_the_papers_size_take_part_where_that_is_asked_for() -> None
     assert not any(network.paper_size for network in small.networks.values())
     assert small.networks.keys() >= {"ledger8", "cassandra8"}
     assert {sentence.network for sentence in small.papers} <= small.networks.keys()
+
+
+def test_networks_of_fabric_take_part_where_its_binaries_are_given() -> None:
+    spec = catalogue.find("kinds")
+    given = with_binaries(spec, "/fabric")
+    assert {name: one.binaries for name, one in given.networks.items()} == {
+        "block": None,
+        "like_fabric": None,
+        "fabric": "/fabric",
+    }
+    without = with_binaries(spec, None)
+    assert without.networks.keys() == {"block", "like_fabric"}
+    assert {goal.network for goal in without.goals} == {"block"}
+    alone = only(spec, networks=["fabric"])
+    assert with_binaries(alone, None) == alone  # nothing else is left: what it lacks is said before it starts
 
 
 def test_a_store_has_a_folder_of_its_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

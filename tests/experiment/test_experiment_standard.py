@@ -14,7 +14,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.excerpt import write_excerpt
 from qioi.experiment.method import SETTLED, settles
-from qioi.experiment.plan import Plan, make_plan, of_size
+from qioi.experiment.plan import Plan, make_plan, of_size, with_binaries
 from qioi.experiment.spec import ExperimentSpec
 from qioi.experiment.standard import HOURS, at_standard
 from qioi.experiment.store import Store
@@ -23,7 +23,7 @@ from qioi.processes.errors import LabError
 
 def standard_plan(name: str, *, paper_size: bool = True) -> Plan:
     spec, timing = at_standard(catalogue.find(name))
-    return make_plan(spec, 2, paper_size=paper_size, timing=timing)
+    return make_plan(with_binaries(spec, None), 2, paper_size=paper_size, timing=timing)
 
 
 @pytest.mark.parametrize("paper_size", [True, False])
