@@ -96,7 +96,10 @@ class ReportingNode:
             if rows:
                 rate = 100.0 * random.uniform(0.99, 1.01)
                 channel = ChannelState(judged.key, "adaptive", 120.0, rate, 0.5, 7)
-                sights[judged.path] = Sight(self.name, "files", judged, channel, rows, True, SETTLED)
+                alive = self._cluster.reports.alive(judged.key, time.monotonic())
+                sights[judged.path] = Sight(
+                    self.name, "files", judged, channel, rows, committing=True, active_for=SETTLED, alive=alive
+                )
         self._reporter.offer(sights)
 
     def close(self) -> None:
