@@ -65,9 +65,12 @@ def entry(summary: Summary, cell: Cell, name: str) -> Entry:
         return Entry("-")
     several = f"{short(value.low)} .. {short(value.high)}" if value.count > 1 else ""
     several = ", ".join(filter(None, (several, some_of(value, summary))))
-    if ratio is None or name in ABSOLUTE:
+    if name in ABSOLUTE:
         return Entry(short(value.median), several)
-    return Entry(short(value.median), several, times(ratio.median), grade(name, ratio), of_alone(summary, cell, name))
+    alone = of_alone(summary, cell, name)
+    if ratio is None:  # what it is compared with was starved and has none; alone it had one
+        return Entry(short(value.median), several, alone=alone)
+    return Entry(short(value.median), several, times(ratio.median), grade(name, ratio), alone)
 
 
 def some_of(value: Spread, summary: Summary) -> str:

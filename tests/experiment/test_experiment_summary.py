@@ -20,6 +20,7 @@ from qioi.experiment.run_files import FORMAT, Host, Repeat, RunDocument
 from qioi.experiment.session import LOSSES, Session, repeat_label
 from qioi.experiment.store import Store, asked
 from qioi.experiment.summary import Spread, Summary, as_json, judge, write_csv
+from qioi.experiment.tables import entry
 from qioi.processes.errors import BusyError
 
 
@@ -40,6 +41,17 @@ def test_medians_have_their_spread_and_ratios_are_taken_within_repeats(plan: Pla
     assert summary.ratio(alone, "throughput") is None
     assert summary.value(alone, "neighbours.work") is None
     assert summary.trusted
+
+
+def test_a_ratio_to_alone_stands_also_where_the_arm_between_was_starved(plan: Plan, tmp_path: Path) -> None:
+    cells = row(100, 1, 50)
+    starved = cells["tiny.slow.s1"]
+    cells["tiny.slow.s1"] = replace(
+        starved, metrics={name: one for name, one in starved.metrics.items() if name != "p95"}
+    )
+    summary = summarise(tmp_path, plan, cells)
+    found = entry(summary, summary.plan.cells[2], "p95")
+    assert (found.value, found.ratio, found.alone) == ("10.0", "", "1.00x")
 
 
 def test_a_noisy_repeat_is_said_and_counts_for_no_median(plan: Plan, tmp_path: Path) -> None:
