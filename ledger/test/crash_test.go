@@ -50,9 +50,12 @@ func (w *workload) stop() (told []string) {
 	file, err := os.Open(w.record)
 	require.NoError(w.g.t, err)
 	defer func() { _ = file.Close() }()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
 		told = append(told, lines.Text())
 	}
+	require.NoError(w.g.t, lines.Err())
+	require.NotEmpty(w.g.t, told, "clients were told of nothing: there is nothing that could be lost")
 	return told
 }
 
@@ -61,18 +64,15 @@ func (g *grid) commits(args ...string) []string {
 	g.t.Helper()
 	w := g.load(append([]string{"--clients", "2"}, args...)...)
 	g.progress("peer0-org1", 30)
-	told := w.stop()
-	require.NotEmpty(g.t, told)
-	return told
+	return w.stop()
 }
 
-// progress waits until a peer has committed n more transactions. A series that it does not show, or a peer that does
-// not answer at once, counts as none.
+// progress waits until a peer has committed n more transactions. A series that it does not show counts as none.
 func (g *grid) progress(peer string, n float64) {
 	g.t.Helper()
 	const series, code = "ledger_transaction_count", `validation_code="VALID"`
 	g.awaitReady(peer)
-	start := g.counter(peer, series, code)
+	start := g.surely(peer, series, code)
 	g.eventually(fmt.Sprintf("%s commits %v more", peer, n), func() bool { return g.counter(peer, series, code) >= start+n })
 }
 

@@ -15,7 +15,7 @@ func TestGatewaysHearHistories(t *testing.T) {
 	g := newGrid(t, "--consenter", "zyzzyva", "--orderers", "4", "--peers-per-org", "1", "--chaincode", kv)
 	w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 	by := func(proof string) float64 {
-		return g.counter("peer0-org1", "qioi_gateway_ordered_total", `by="`+proof+`"`) + g.counter("peer0-org2", "qioi_gateway_ordered_total", `by="`+proof+`"`)
+		return g.surely("peer0-org1", "qioi_gateway_ordered_total", `by="`+proof+`"`) + g.surely("peer0-org2", "qioi_gateway_ordered_total", `by="`+proof+`"`)
 	}
 	g.eventually("all histories are the same", func() bool { return by("all") >= 50 })
 

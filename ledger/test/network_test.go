@@ -283,16 +283,31 @@ func (g *grid) inspect(node string) chain.Report {
 	return report
 }
 
-// counter sums the samples of a series whose labels contain all of these texts.
-func (g *grid) counter(node, series string, labels ...string) (sum float64) {
+// counter sums the samples of a series whose labels contain all of these texts; 0: the node does not answer.
+func (g *grid) counter(node, series string, labels ...string) float64 {
+	sum, _ := g.sample(node, series, labels...)
+	return sum
+}
+
+// surely is the same of a node that answers in the end: where it counts later, 0 would be no beginning.
+func (g *grid) surely(node, series string, labels ...string) (sum float64) {
+	g.t.Helper()
+	g.eventually(node+" says what it has counted", func() (answers bool) {
+		sum, answers = g.sample(node, series, labels...)
+		return answers
+	})
+	return sum
+}
+
+func (g *grid) sample(node, series string, labels ...string) (sum float64, answers bool) {
 	response, err := http.Get("http://" + g.node(node).Operations + "/metrics")
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	defer func() { _ = response.Body.Close() }()
 	var text bytes.Buffer
 	if _, err := text.ReadFrom(response.Body); err != nil {
-		return 0
+		return 0, false
 	}
 next:
 	for line := range strings.Lines(text.String()) {
@@ -309,7 +324,7 @@ next:
 			sum += value
 		}
 	}
-	return sum
+	return sum, true
 }
 
 func (g *grid) showLogs() {

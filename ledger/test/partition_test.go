@@ -137,7 +137,7 @@ func TestPartitionedReplicas(t *testing.T) {
 	g.together()
 
 	suspicions := func(orderer string) float64 { return g.counter(orderer, "consensus_BFT_suspicions") }
-	third, fourth := suspicions(orderers[2]), suspicions(orderers[3])
+	third, fourth := g.surely(orderers[2], "consensus_BFT_suspicions"), g.surely(orderers[3], "consensus_BFT_suspicions")
 	w.apart(orderers[:2]...)
 	g.eventually("the others are sent transactions, and give up a leader without a quorum", func() bool {
 		return suspicions(orderers[2]) > third && suspicions(orderers[3]) > fourth

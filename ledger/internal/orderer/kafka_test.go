@@ -166,6 +166,7 @@ func TestKafkaBlocksSayHowFarTheTopicIs(t *testing.T) {
 	}
 	blocks, err := c.blocks(0, ch, 1, 2)
 	require.NoError(t, err)
+	require.Len(t, blocks, 2)
 	for i, block := range blocks {
 		_, consenter, err := protoutil.OrdererMetadata(block.Metadata)
 		require.NoError(t, err)

@@ -92,6 +92,7 @@ func TestStepIsForConsentersOnly(t *testing.T) {
 func TestAProposalOfAnotherOrdererIsRefused(t *testing.T) {
 	c := newCluster(t, func(*setup.Options) {})
 	node := c.open(0)
+	defer node.close()
 	group := node.channels[ch].group.Load()
 	for from, m := range group.members {
 		payload, err := proto.Marshal(&raftpb.Message{Type: raftpb.MsgProp.Enum(), From: proto.Uint64(from), To: proto.Uint64(group.id)})

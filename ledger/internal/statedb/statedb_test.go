@@ -70,9 +70,11 @@ func TestSnapshotsStayWhatTheyWere(t *testing.T) {
 			require.Equal(t, want, p.snap.Get("ns", k))
 		}
 		sort.Strings(keys)
-		for i, e := range p.snap.Scan("ns", "", "", 1000) {
-			require.Equal(t, keys[i], e.Key)
+		var scanned []string
+		for _, e := range p.snap.Scan("ns", "", "", 1000) {
+			scanned = append(scanned, e.Key)
 		}
+		require.Equal(t, keys, scanned)
 	}
 }
 

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"context"
 	"encoding/pem"
 	"testing"
@@ -94,9 +95,7 @@ func TestAConfigurationTakesEffectAtOnePoint(t *testing.T) {
 	assert.Equal(t, []byte{invalid}, flags(2))
 	assert.Equal(t, []byte{invalid}, flags(3))
 	assert.Equal(t, []byte{0}, flags(4))
-	for _, f := range flags(5) {
-		assert.Equal(t, peerpb.TxValidationCode_ENDORSEMENT_POLICY_FAILURE, Code(f))
-	}
+	assert.Equal(t, bytes.Repeat([]byte{byte(peerpb.TxValidationCode_ENDORSEMENT_POLICY_FAILURE)}, after), flags(5))
 	want := r.fingerprint()
 	orders := r.orders
 	require.NoError(t, r.stop())

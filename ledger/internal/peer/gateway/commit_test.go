@@ -160,6 +160,7 @@ func TestEventsOfTheNextCommitBeginWithIt(t *testing.T) {
 	// so blocks are added until one is seen.
 	seen := make(chan string, 1)
 	go func() {
+		defer close(seen)
 		got, err := stream.Recv()
 		if assert.NoError(t, err) {
 			seen <- got.Events[0].EventName

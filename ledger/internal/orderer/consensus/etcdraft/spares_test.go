@@ -57,7 +57,9 @@ func TestWhatWaitsForASpareIsBoundedAndInOrder(t *testing.T) {
 	wait, holds := s.wait(now.Add(4 * time.Millisecond))
 	assert.True(t, holds)
 	assert.Equal(t, 6*time.Millisecond, wait, "the oldest counts")
-	for i, m := range s.take(3) {
+	taken := s.take(3)
+	assert.Len(t, taken, spareMessages)
+	for i, m := range taken {
 		assert.Equal(t, uint64(i), m.GetIndex())
 	}
 	_, holds = s.wait(now)

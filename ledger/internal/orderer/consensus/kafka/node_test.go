@@ -151,7 +151,7 @@ func await(t *testing.T, m *machine, blocks, open []string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		haveBlocks, haveOpen := m.seen()
-		assert.ElementsMatch(c, blocks, haveBlocks)
+		assert.Equal(c, fmt.Sprint(blocks), fmt.Sprint(haveBlocks))
 		assert.Equal(c, fmt.Sprint(open), fmt.Sprint(haveOpen))
 	}, time.Minute, 5*time.Millisecond)
 }
