@@ -21,7 +21,6 @@ const (
 	Requests = 2 // clients' transactions
 	Core     = 3 // a message of the protocol
 	Reply    = 4 // what became of transactions
-	Evidence = 5 // what a client says of replies
 )
 
 // largestFrame bounds what one peer makes another allocate.
