@@ -43,7 +43,7 @@ func (n *node) clock() bft.Time { return n.offset + time.Duration(float64(n.w.no
 func (n *node) start() {
 	n.up = true
 	n.life++
-	n.queue, n.writing, n.fetching, n.ahead = nil, 0, 0, nil
+	n.queue, n.writing, n.ticking, n.fetching, n.ahead = nil, 0, 0, 0, nil
 	state := bft.State{Applied: uint64(len(n.state))}
 	if last := len(n.entries); last > 0 {
 		state.Closed = n.entries[last-1].Config

@@ -163,6 +163,9 @@ func (w *world) run() error {
 			e.do()
 		}
 	}
+	if w.err == nil && !w.settled() {
+		w.fail("nothing more happens: %s", w.standing())
+	}
 	return w.err
 }
 

@@ -59,8 +59,9 @@ type Mutants struct {
 	Names []string
 	// Script names a script that notices the mutant; "": none does.
 	Script func(t *testing.T, name string) string
-	// Protocol has the mutant in place of the core.
+	// Protocol has the mutant in place of the core, which is that of Sound.
 	Protocol func(name string) sim.Protocol
+	Sound    sim.Protocol
 }
 
 // Noticed shows that a script or a schedule would notice each of them.
@@ -75,6 +76,7 @@ func (m Mutants) Noticed(t *testing.T) {
 			for seed := range uint64(mutantRuns) {
 				if err := sim.Run(m.Protocol(name), seed, sim.Options{Liars: true}); err != nil {
 					t.Logf("seed %d: %s", seed, err)
+					require.NoError(t, sim.Run(m.Sound, seed, sim.Options{Liars: true}), "the schedule is no control: the sound core fails in it, too")
 					return
 				}
 			}

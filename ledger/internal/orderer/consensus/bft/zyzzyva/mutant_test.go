@@ -23,5 +23,6 @@ func TestMutants(t *testing.T) {
 			}
 			return p
 		},
+		Sound: protocol(),
 	}.Noticed(t)
 }
