@@ -130,7 +130,7 @@ type Table interface {
 func Execute(body []byte, table Table) (client, number uint64, writes int, err error) {
 	r := bft.NewReader(body)
 	client, number = r.Uint(), r.Uint()
-	count := r.Count()
+	count := r.Count(2) // a key, and a value's length
 	if err := table.Begin(); err != nil {
 		return client, number, 0, err
 	}
@@ -172,7 +172,7 @@ func Batch(txs []Signed, unique uint64) []byte {
 func Unbatch(batch []byte, f func(Signed) bool) error {
 	r := bft.NewReader(batch)
 	r.Uint()
-	for range r.Count() {
+	for range r.Count(2) { // the lengths of a body and of a signature
 		t := ReadSigned(r)
 		if t.Body == nil {
 			return fmt.Errorf("%w batch", ErrMalformed)

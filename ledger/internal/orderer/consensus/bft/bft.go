@@ -81,7 +81,7 @@ type Effects struct {
 	Apply   []Ordered
 	Answer  []Answer
 	Send    []Outgoing
-	Fetch   *Fetch    // replaces an earlier one that is still under way
+	Fetch   *Fetch    // begins when an earlier one that is under way has ended
 	Refused []Refusal // of what was submitted here
 	// Deadline is when Tick is due; 0: never.
 	Deadline Time

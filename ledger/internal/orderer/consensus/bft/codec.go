@@ -1,12 +1,36 @@
 package bft
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"math"
 )
 
 // ErrEncoding is what a message or record that cannot be read wraps.
 var ErrEncoding = errors.New("malformed")
+
+// How many items a list has at most.
+const (
+	// MaxMembers is how many members a group has, and so how many sign the same. No network is set up with more than 25
+	// orderers, bft-bench takes 64 replicas, and a client of Zyzzyva has a word's bits to tell them apart.
+	MaxMembers = 64
+	// MaxTxs is how many transactions an entry has: a channel's configuration lets none be proposed with more.
+	MaxTxs = 1 << 20
+	// Unbounded is for lists that no rule bounds, or only one that a core knows. They are as long as the message has bytes for.
+	Unbounded = math.MaxInt
+)
+
+// How many bytes an item of a list takes at least.
+const (
+	leastID        = 1
+	leastTx        = 1 + 1 // it is not empty
+	leastSignature = leastID + 1
+	leastGroup     = 1 + 1
+	// LeastCheckpoint is of a checkpoint, and LeastCertificate of a certificate.
+	LeastCheckpoint  = 1 + 1 + sha256.Size + leastGroup
+	LeastCertificate = LeastCheckpoint + 1
+)
 
 // Writer spells values the one way in which they are signed, sent and stored.
 type Writer struct{ Bytes []byte }
@@ -140,14 +164,33 @@ func (r *Reader) take(n uint64) []byte {
 	return chunk
 }
 
-// Count reads how many items follow, each of which takes at least a byte.
-func (r *Reader) Count() int {
+// Count reads how many items follow, each of which takes at least so many bytes.
+func (r *Reader) Count(least int) int {
 	n := r.Uint()
-	if n > uint64(len(r.rest)) {
+	if n > uint64(len(r.rest)/least) {
 		r.fail()
 		return 0
 	}
 	return int(n)
+}
+
+// List reads items, each of which takes at least so many bytes, and of which there are at most so many. Anybody may have
+// written the count: there is room made for as many items as there are bytes for, and the first that is none ends the list.
+func List[T any](r *Reader, least, most int, read func(*Reader) T) []T {
+	n := r.Count(least)
+	if n > most {
+		r.fail()
+	}
+	if n == 0 || r.err != nil {
+		return nil
+	}
+	items := make([]T, n)
+	for i := range items {
+		if items[i] = read(r); r.err != nil {
+			return nil
+		}
+	}
+	return items
 }
 
 // Digest reads a digest.
@@ -161,14 +204,18 @@ func (r *Reader) Entry() *Entry {
 	if !r.Bool() {
 		return nil
 	}
-	e := &Entry{Config: r.Bool()}
-	if n := r.Count(); n > 0 {
-		e.Txs = make([][]byte, n)
+	return &Entry{Config: r.Bool(), Txs: r.txs(MaxTxs)}
+}
+
+func (r *Reader) txs(most int) [][]byte { return List(r, leastTx, most, (*Reader).tx) }
+
+// tx reads a transaction. None is empty: a client has signed each, or a replica has marked it.
+func (r *Reader) tx() []byte {
+	tx := r.Chunk()
+	if len(tx) == 0 {
+		r.fail()
 	}
-	for i := range e.Txs {
-		e.Txs[i] = r.Chunk()
-	}
-	return e
+	return tx
 }
 
 // Body reads an entry that has to be there.
@@ -182,24 +229,21 @@ func (r *Reader) Body() *Entry {
 
 // Group reads a group. Its members ascend.
 func (r *Reader) Group() Group {
-	g := Group{Epoch: r.Uint()}
-	for range r.Count() {
-		id := r.Uint()
-		if n := len(g.Members); n > 0 && g.Members[n-1] >= id {
+	g := Group{Epoch: r.Uint(), Members: List(r, leastID, MaxMembers, (*Reader).Uint)}
+	for i, id := range g.Members {
+		if i > 0 && g.Members[i-1] >= id {
 			r.fail()
 		}
-		g.Members = append(g.Members, id)
 	}
 	return g
 }
 
 // Signatures reads signatures.
-func (r *Reader) Signatures() (s []Signature) {
-	for range r.Count() {
-		s = append(s, Signature{By: r.Uint(), Bytes: r.Chunk()})
-	}
-	return s
+func (r *Reader) Signatures() []Signature {
+	return List(r, leastSignature, MaxMembers, (*Reader).signature)
 }
+
+func (r *Reader) signature() Signature { return Signature{By: r.Uint(), Bytes: r.Chunk()} }
 
 // Checkpoint reads a checkpoint.
 func (r *Reader) Checkpoint() Checkpoint {

@@ -1,6 +1,9 @@
 package bft
 
-import "slices"
+import (
+	"bytes"
+	"slices"
+)
 
 // Group is who orders during an epoch. Each configuration entry ends one, and its sequence number names the next.
 type Group struct {
@@ -85,4 +88,10 @@ func (c Checkpoint) Ends() bool { return c.Next.Epoch != c.Epoch }
 type Certificate struct {
 	Checkpoint
 	Signatures []Signature
+}
+
+// Same reports whether both state the same by the same signatures.
+func (c Certificate) Same(other Certificate) bool {
+	same := func(a, b Signature) bool { return a.By == b.By && bytes.Equal(a.Bytes, b.Bytes) }
+	return c.Checkpoint.Equal(other.Checkpoint) && slices.EqualFunc(c.Signatures, other.Signatures, same)
 }

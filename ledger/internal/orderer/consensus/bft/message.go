@@ -28,14 +28,8 @@ func (m *Request) Write(w *Writer) {
 	}
 }
 
-// ReadRequest reads a Request.
-func ReadRequest(r *Reader) *Request {
-	m := &Request{}
-	for range r.Count() {
-		m.Txs = append(m.Txs, r.Chunk())
-	}
-	return m
-}
+// ReadRequest reads a Request of at most so many transactions.
+func ReadRequest(r *Reader, most int) *Request { return &Request{Txs: r.txs(most)} }
 
 // Write spells the message.
 func (m *Want) Write(w *Writer) {

@@ -34,7 +34,7 @@ func (c *Core) synced(in bft.Synced) {
 
 func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 	cp := m.Checkpoint
-	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq {
+	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq || !c.group.Allows(cp) {
 		return
 	}
 	if c.rules.signedCheckpoints && !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp), m.Signature) {
@@ -139,30 +139,39 @@ func (c *Core) recheck() {
 // configured reports whether the configuration that opens the epoch is in force here.
 func (c *Core) configured() bool { return c.here >= c.start.Seq }
 
-// onProof takes certificates: of this epoch, then of those after it.
+// onProof takes certificates: of this epoch, then of those after it. Each but the last ends its epoch, so that nobody has
+// more of them verified than there are epochs.
 func (c *Core) onProof(m *Proof) {
 	// Certificates of an epoch whose members' keys come with a configuration that is still to be fetched cannot be
 	// verified yet: those before them count.
 	g := c.group
+	if c.stable.Epoch == g.Epoch && c.stable.Ends() {
+		g = c.stable.Next
+	}
 	var fresh []bft.Certificate
 	for _, cert := range m.Certificates {
-		if cert.Epoch < g.Epoch {
+		if cert.Epoch < g.Epoch || cert.Seq <= c.stable.Seq {
 			continue
 		}
 		if cert.Epoch != g.Epoch || !g.Allows(cert.Checkpoint) || !c.signedBy(g, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures) {
 			break
 		}
 		fresh = append(fresh, cert)
+		if !cert.Ends() {
+			break
+		}
 		g = cert.Next
 	}
+	entered := false
 	for _, cert := range fresh {
 		if cert.Epoch != c.group.Epoch {
 			// The end of the epoch before is stable and not applied here: there is more to fetch than this.
 			c.enter()
+			entered = true
 		}
 		c.adopt(cert)
 	}
-	if len(fresh) > 1 && c.applied < c.stable.Seq {
+	if entered && c.applied < c.stable.Seq {
 		c.fetch()
 	}
 }

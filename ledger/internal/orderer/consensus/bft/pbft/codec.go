@@ -1,9 +1,11 @@
 package pbft
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
 )
 
 // The first byte of each message and record.
@@ -24,6 +26,12 @@ const (
 	kindPreparedRecord
 	kindStableRecord
 	kindVoteRecord
+)
+
+// How many bytes an item of a list takes at least.
+const (
+	leastPrepared = 1 + 1 + sha256.Size + 1
+	leastChange   = 1 + 1 + bft.LeastCertificate + 1 + 1 + 1
 )
 
 // roomFor is where an entry and what surrounds it have room.
@@ -128,7 +136,7 @@ func Decode(raw []byte) (bft.Message, error) {
 	var m bft.Message
 	switch kind := r.Uint(); kind {
 	case kindRequest:
-		m = bft.ReadRequest(r)
+		m = bft.ReadRequest(r, pool.Relayed)
 	case kindPrePrepare:
 		m = &PrePrepare{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), Entry: r.Body(), Signature: r.Chunk()}
 	case kindPrepare:
@@ -138,20 +146,13 @@ func Decode(raw []byte) (bft.Message, error) {
 	case kindCheckpointVote:
 		m = &CheckpointVote{Checkpoint: r.Checkpoint(), Signature: r.Chunk()}
 	case kindProof:
-		proof := &Proof{}
-		for range r.Count() {
-			proof.Certificates = append(proof.Certificates, r.Certificate())
-		}
-		m = proof
+		m = &Proof{Certificates: bft.List(r, bft.LeastCertificate, bft.Unbounded, (*bft.Reader).Certificate)}
 	case kindViewChange:
 		m = readViewChange(r)
 	case kindNewView:
-		v := &NewView{Epoch: r.Uint(), View: r.Uint()}
-		for range r.Count() {
-			v.Changes = append(v.Changes, readViewChange(r))
+		m = &NewView{
+			Epoch: r.Uint(), View: r.Uint(), Changes: bft.List(r, leastChange, bft.MaxMembers, readViewChange), Signature: r.Chunk(),
 		}
-		v.Signature = r.Chunk()
-		m = v
 	case kindStatus:
 		m = &Status{Epoch: r.Uint(), View: r.Uint(), Stable: r.Uint(), Applied: r.Uint(), Last: r.Uint(), Active: r.Bool(), Seen: r.Uint()}
 	case kindWant:
@@ -165,12 +166,10 @@ func Decode(raw []byte) (bft.Message, error) {
 }
 
 func readViewChange(r *bft.Reader) *ViewChange {
-	m := &ViewChange{Epoch: r.Uint(), View: r.Uint(), Stable: r.Certificate()}
-	for range r.Count() {
-		m.Prepared = append(m.Prepared, readPrepared(r))
+	return &ViewChange{
+		Epoch: r.Uint(), View: r.Uint(), Stable: r.Certificate(), Prepared: bft.List(r, leastPrepared, bft.Unbounded, readPrepared),
+		Replica: r.Uint(), Signature: r.Chunk(),
 	}
-	m.Replica, m.Signature = r.Uint(), r.Chunk()
-	return m
 }
 
 func readPrepared(r *bft.Reader) Prepared {

@@ -80,6 +80,7 @@ type Core struct {
 	votes   *vouch.Votes[bft.Checkpoint]
 	own     []bft.Checkpoint // that this replica has vouched for, above stable, ascending
 	changes []*ViewChange    // by member: the latest
+	proofs  []proof          // of what it holds prepared
 	askAt   []bft.Time       // when it may be asked for what its change names and is not here
 	newView *NewView         // of the view that is active, where we have it
 	suspect suspect.Timer
@@ -122,7 +123,8 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 // resetEpoch forgets what belongs to an epoch's members.
 func (c *Core) resetEpoch() {
 	n := len(c.group.Members)
-	c.votes, c.changes, c.askAt = vouch.New[bft.Checkpoint](c.group), make([]*ViewChange, n), make([]bft.Time, n)
+	c.votes = vouch.New[bft.Checkpoint](c.group)
+	c.changes, c.proofs, c.askAt = make([]*ViewChange, n), make([]proof, n), make([]bft.Time, n)
 	c.newView = nil
 	clear(c.ahead)
 	c.suspect = suspect.Timer{

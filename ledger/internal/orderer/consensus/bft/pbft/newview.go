@@ -15,10 +15,15 @@ func (c *Core) onNewView(m *NewView) {
 	seen := make([]bool, len(c.group.Members))
 	for _, change := range m.Changes {
 		at := c.group.Index(change.Replica)
-		if at < 0 || seen[at] && c.rules.distinctChanges || change.Epoch != m.Epoch || change.View != m.View || !c.provenChange(change) {
+		if at < 0 || seen[at] && c.rules.distinctChanges || change.Epoch != m.Epoch || change.View != m.View || !c.signedChange(change) {
 			return
 		}
 		seen[at] = true
+	}
+	for _, change := range m.Changes { // afterwards, so that a leader cannot have its own verified without a quorum's
+		if !c.provenChange(change) {
+			return
+		}
 	}
 	c.install(m)
 }

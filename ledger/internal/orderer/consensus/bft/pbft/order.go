@@ -115,7 +115,7 @@ func (c *Core) propose() {
 		c.pacer.Appended(seq, c.clock())
 		c.accept(seq, s, entry.Digest(), entry)
 		proposal := &PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: entry}
-		if c.cfg.ProposeAtOnce && c.pacer.Spacing() == 0 { // a message more costs a crowd more than a disk's time
+		if c.cfg.ProposeAtOnce && c.pacer.Spacing() == 0 && c.begun() { // a message more costs a crowd more than a disk's time
 			c.atOnce(proposal)
 			c.vote(seq, s)
 		} else {
@@ -126,9 +126,15 @@ func (c *Core) propose() {
 	}
 }
 
+// begun reports whether others have this view's beginning. It waits for the disk, and a proposal that overtakes it is dropped.
+func (c *Core) begun() bool { return c.applied > c.base || c.view == 0 && c.base == 0 }
+
 func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 	if m.Epoch != c.group.Epoch || m.View != c.view || !c.active || !c.member() || m.Seq <= c.base || m.Seq > c.here+2*c.cfg.Window {
 		return
+	}
+	if c.closing != 0 && m.Seq > c.closing {
+		return // a configuration is the last entry of its epoch
 	}
 	if c.rules.onlyLeader && from != c.group.Leader(c.view) {
 		return
@@ -369,13 +375,19 @@ func (c *Core) outruns() bool { return c.applied >= c.here+c.cfg.Window }
 
 // foresee has nobody wait for what is decided and is applied once the ledger has followed: the leader has done its part.
 func (c *Core) foresee() {
-	for c.foreseen = max(c.foreseen, c.applied); c.ready(c.foreseen + 1); c.foreseen++ {
+	for c.foreseen = max(c.foreseen, c.applied); c.ready(c.foreseen+1) && !c.endsAt(c.foreseen); c.foreseen++ {
 		entry := c.slots[c.foreseen+1].decidedEntry
 		c.pending.Ordered(entry)
 		for _, id := range entry.IDs() {
 			c.ahead[id] = true
 		}
 	}
+}
+
+// endsAt reports whether a decided configuration is there: nothing counts after it in this epoch.
+func (c *Core) endsAt(seq uint64) bool {
+	s := c.slots[seq]
+	return s != nil && s.decidedEntry != nil && s.decidedEntry.Config
 }
 
 // isDecided reports whether a transaction is decided.

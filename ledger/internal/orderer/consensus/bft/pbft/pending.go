@@ -12,14 +12,27 @@ func (c *Core) submit(tx []byte) {
 	switch {
 	case !ok: // the orderer has let it in
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOutdated})
-	case c.pending.Has(digest) || c.isDecided(digest):
+	case c.isDecided(digest):
+	case c.pending.Has(digest):
+		if c.pending.Adopt(digest, c.now+c.cfg.Timeout/2) {
+			c.bring(tx)
+		}
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
+	default:
+		c.bring(tx)
+	}
+}
+
+// bring hands a client's transaction to the leader.
+func (c *Core) bring(tx []byte) {
+	m := &bft.Request{Txs: [][]byte{tx}}
+	switch {
 	case c.leads():
 	case c.suspect.Silent(c.now): // all begin to wait for it at once
-		c.broadcast(&bft.Request{Txs: [][]byte{tx}})
+		c.broadcast(m)
 	default:
-		c.send(c.group.Leader(c.view), &bft.Request{Txs: [][]byte{tx}})
+		c.send(c.group.Leader(c.view), m)
 	}
 }
 

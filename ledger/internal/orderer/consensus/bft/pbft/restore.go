@@ -64,7 +64,7 @@ func (c *Core) restore(records []bft.Record) {
 			c.votes.Add(at, cp.Seq, cp, c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp)))
 		}
 		if !c.active {
-			c.changes[at] = c.viewChange()
+			c.keep(at, c.viewChange(), proven)
 		}
 	}
 	c.out = bft.Effects{}

@@ -54,6 +54,7 @@ func scripts(r rules) scripttest.Begin {
 //	vote VIEW SEQ: txs                  a prepare to all; with bad in place of vote: spoiled
 //	commit VIEW SEQ: txs                a commit to all
 //	decided SEQ: txs                    that it is decided
+//	request TO: txs                     a request to one
 //	have SEQ: txs                       an entry that nobody may have asked for
 //	view-change VIEW: VIEW/SEQ/tx...    a view change, with what was never prepared
 //	new-view VIEW: N...                 a new view of the view changes that N... have sent; N! is forged, N+ repeats
@@ -87,6 +88,8 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 		s.PostOthers(p.ID, &Commit{Epoch: epoch, View: number(1), Seq: number(2), Digest: digest})
 	case "decided":
 		s.PostOthers(p.ID, &Commit{Epoch: epoch, Seq: number(1), Digest: digest, Decided: true})
+	case "request":
+		s.Post(p.ID, bft.Outgoing{To: number(1), Message: &bft.Request{Txs: entry.Txs}})
 	case "have":
 		s.PostOthers(p.ID, &bft.Have{Epoch: epoch, Seq: number(1), Entry: entry})
 	case "checkpoint":

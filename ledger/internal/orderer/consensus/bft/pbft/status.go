@@ -92,8 +92,8 @@ func (c *Core) onHave(m *bft.Have) {
 
 // named reports whether a view change holds the digest prepared.
 func (c *Core) named(seq uint64, digest bft.Digest) bool {
-	for _, m := range c.changes {
-		if m == nil {
+	for at, m := range c.changes {
+		if m == nil || c.proofs[at] != proven {
 			continue
 		}
 		for i := range m.Prepared {

@@ -1,6 +1,10 @@
 package pbft
 
-import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+import (
+	"bytes"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+)
 
 // watch does what time alone asks for.
 func (c *Core) watch() {
@@ -73,7 +77,7 @@ func (c *Core) leave(view uint64) {
 		c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})
 	}
 	own := c.viewChange()
-	c.changes[c.group.Index(c.cfg.ID)] = own
+	c.keep(c.group.Index(c.cfg.ID), own, proven)
 	c.broadcast(own)
 	c.countChanges()
 }
@@ -118,10 +122,10 @@ func (c *Core) onViewChange(m *ViewChange) {
 	if old := c.changes[at]; old != nil && m.View <= old.View && c.rules.forwardOnly {
 		return
 	}
-	if !c.provenChange(m) {
+	if !c.signedChange(m) {
 		return
 	}
-	c.changes[at], c.askAt[at] = m, 0
+	c.keep(at, m, unproven)
 	c.adopt(m.Stable)
 	if m.Epoch != c.group.Epoch {
 		return
@@ -162,7 +166,7 @@ func (c *Core) countChanges() {
 			continue
 		}
 		left++
-		if m.View == c.view && c.hasBodies(at) {
+		if m.View == c.view && c.group.Leader(c.view) == c.cfg.ID && c.provenChange(m) && c.hasBodies(at) {
 			usable = append(usable, m)
 		}
 	}
@@ -170,7 +174,7 @@ func (c *Core) countChanges() {
 	if left >= quorum {
 		c.suspect.Begin(c.now, false)
 	}
-	if c.group.Leader(c.view) != c.cfg.ID || len(usable) < quorum {
+	if len(usable) < quorum {
 		return
 	}
 	m := &NewView{Epoch: c.group.Epoch, View: c.view, Changes: usable[:quorum]}
@@ -183,9 +187,6 @@ func (c *Core) countChanges() {
 // after a while: each that comes has the changes counted anew, and would have all others asked for. A new leader counts
 // only such view changes, so that each entry it proposes can be had from it.
 func (c *Core) hasBodies(at int) bool {
-	if c.group.Leader(c.view) != c.cfg.ID {
-		return true
-	}
 	m, all, asks := c.changes[at], true, c.now >= c.askAt[at]
 	for _, p := range m.Prepared {
 		s := c.slot(p.Seq)
@@ -204,17 +205,57 @@ func (c *Core) hasBodies(at int) bool {
 	return all
 }
 
-// provenChange verifies a view change by itself.
-func (c *Core) provenChange(m *ViewChange) bool {
-	if at := c.group.Index(m.Replica); at >= 0 && c.changes[at] == m {
+// proof is what is known of what a view change holds prepared.
+type proof int
+
+const (
+	unproven proof = iota
+	proven
+	refuted
+)
+
+// keep takes a member's latest view change.
+func (c *Core) keep(at int, m *ViewChange, p proof) {
+	c.changes[at], c.proofs[at], c.askAt[at] = m, p, 0
+}
+
+// kept reports whether a view change is the latest of its member's, at that place.
+func (c *Core) kept(m *ViewChange) (at int, is bool) {
+	if at = c.group.Index(m.Replica); at < 0 || c.changes[at] == nil {
+		return at, false
+	}
+	own := c.changes[at]
+	return at, own == m || bytes.Equal(own.Signature, m.Signature) && bytes.Equal(own.Statement(c.cfg.Domain), m.Statement(c.cfg.Domain))
+}
+
+// signedChange verifies whose view change it is, and the checkpoint that it names. A replica follows others by that alone:
+// what one holds prepared takes hundreds of verifications, which a liar could ask for with a later view each time.
+func (c *Core) signedChange(m *ViewChange) bool {
+	if _, is := c.kept(m); is {
 		return true
 	}
 	if c.rules.signedChanges && !c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature) {
 		return false
 	}
-	if !c.provenStable(m.Stable) {
-		return false
+	return c.provenStable(m.Stable)
+}
+
+// provenChange verifies what a view change holds prepared, once: a new view rests on it.
+func (c *Core) provenChange(m *ViewChange) bool {
+	at, is := c.kept(m)
+	if !is {
+		return c.provesPrepared(m)
 	}
+	if c.proofs[at] == unproven {
+		c.proofs[at] = refuted
+		if c.provesPrepared(m) {
+			c.proofs[at] = proven
+		}
+	}
+	return c.proofs[at] == proven
+}
+
+func (c *Core) provesPrepared(m *ViewChange) bool {
 	before := m.Stable.Seq
 	for i := range m.Prepared {
 		p := &m.Prepared[i]
@@ -236,7 +277,7 @@ func (c *Core) provenStable(cert bft.Certificate) bool {
 		return false
 	case cert.Seq == c.start.Seq:
 		return cert.State == c.start.State && cert.Next.Equal(c.start.Next)
-	case cert.Seq == c.stable.Seq && cert.Checkpoint.Equal(c.stable.Checkpoint):
+	case cert.Same(c.stable):
 		return true
 	}
 	return cert.Epoch == c.group.Epoch && c.group.Allows(cert.Checkpoint) &&

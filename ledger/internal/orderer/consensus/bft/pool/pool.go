@@ -94,6 +94,18 @@ func (p *Pool) Add(it *Item) bool {
 	return true
 }
 
+// Adopt counts a transaction that waits among those of this replica's clients, and reports whether it did not before.
+// Another replica may have brought it first, perhaps the leader, which does not propose it and has told nobody else.
+func (p *Pool) Adopt(tx bft.Digest, relayAt bft.Time) bool {
+	it := p.byID[tx].Value.(*Item)
+	if it.mine != nil {
+		return false
+	}
+	it.RelayAt = relayAt
+	it.mine = p.own.PushBack(it)
+	return true
+}
+
 func (p *Pool) remove(at *list.Element) {
 	it := at.Value.(*Item)
 	u := p.used[it.From]

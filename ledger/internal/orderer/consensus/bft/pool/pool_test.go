@@ -184,3 +184,18 @@ func TestASecondMarkWaitsAlone(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatAnotherHasBroughtFirst is this replica's client's too, once that comes: the other may be a liar who leads.
+func TestWhatAnotherHasBroughtFirst(t *testing.T) {
+	p := pool.New(pool.Limits{ID: 1, BatchTxs: 9, BatchBytes: 99, Txs: 3, Bytes: 99}, &oracle{})
+	tx := []byte("a")
+	p.Add(&pool.Item{Tx: tx, Digest: bft.TxDigest(tx), From: 2})
+	assert.Empty(t, p.Own())
+	assert.True(t, p.Adopt(bft.TxDigest(tx), 5))
+	assert.False(t, p.Adopt(bft.TxDigest(tx), 9), "it is this replica's already")
+	assert.Equal(t, [][][]byte{{tx}}, p.Own())
+	assert.Equal(t, bft.Time(5), p.RelayAt())
+	assert.Equal(t, [][]byte{tx}, p.Relay(5, 5))
+	p.Forget([]bft.Digest{bft.TxDigest(tx)})
+	assert.Empty(t, p.Own())
+}

@@ -43,12 +43,12 @@ func (n *Node) Attend() *consensus.Attendance {
 
 // hear takes a client's message. Its transactions come by Submit, where the orderer checks them.
 func (n *Node) hear(from bft.ID, message []byte) error {
+	if !n.protocol.Hears(message) { // anybody may be a client: nothing else of it is read
+		return status.Error(codes.InvalidArgument, "not a client's message")
+	}
 	m, err := n.protocol.Decode(message)
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
-	}
-	if !n.protocol.Hears(m) {
-		return status.Errorf(codes.InvalidArgument, "a client's message of kind %s", m.Kind())
 	}
 	n.mail.put(from, len(message), m)
 	return nil

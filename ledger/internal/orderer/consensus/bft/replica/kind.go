@@ -54,7 +54,7 @@ func ProtocolOfZyzzyva(s consensus.Settings) Protocol {
 			return zyzzyva.New(cfg, o, state, records)
 		},
 		Encode: zyzzyva.Encode, Decode: zyzzyva.Decode, EncodeRecord: zyzzyva.EncodeRecord, DecodeRecord: zyzzyva.DecodeRecord,
-		Checkpoint: zyzzyva.CheckpointOf, Address: zyzzyva.Address, Hears: zyzzyva.FromClient,
+		Checkpoint: zyzzyva.CheckpointOf, Address: zyzzyva.Address, Hears: zyzzyva.ClientKind,
 	}
 }
 

@@ -32,8 +32,8 @@ type Protocol struct {
 	Checkpoint func(bft.Record) (cp bft.Checkpoint, stable, is bool)
 	// Address names in an answer the transactions that it is for. Nil: clients believe what f+1 orderers say.
 	Address func(answer bft.Message, txs ...bft.Digest) bft.Message
-	// Hears reports whether a client may send such a message; nil where Address is.
-	Hears func(bft.Message) bool
+	// Hears reports whether a client may send such an encoded message; nil where Address is.
+	Hears func([]byte) bool
 }
 
 // Bounds of queues.
@@ -67,6 +67,7 @@ type Node struct {
 	view       atomic.Pointer[bft.View]
 	logged     atomic.Int64 // bytes of the log of votes
 	compactAt  atomic.Int64 // bytes of it at which it is begun anew
+	leastBytes int64        // that compactAt is at least
 	compacting atomic.Bool  // that is under way
 	leaving    atomic.Bool  // it was removed
 
@@ -116,7 +117,7 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 	if n.deadline, err = newDeadline(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	n.compactAt.Store(compactBytes)
+	n.CompactAt(compactBytes)
 	n.oracle = newOracle(s, host)
 	n.seals = newSeals(n)
 	n.clients = newClients()
@@ -128,7 +129,10 @@ func Open(s consensus.Settings, host consensus.Host, protocol Protocol) (*Node, 
 }
 
 // CompactAt sets at how many bytes the log of votes is begun anew, before Run. It is for tests.
-func (n *Node) CompactAt(bytes int64) { n.compactAt.Store(bytes) }
+func (n *Node) CompactAt(bytes int64) {
+	n.leastBytes = bytes
+	n.compactAt.Store(bytes)
+}
 
 // Leader implements consensus.Consenter. One that hears nobody knows of none: those who lead may have removed it.
 func (n *Node) Leader() uint64 {
@@ -348,7 +352,9 @@ func (n *Node) take(in bft.Input) bft.Effects {
 		n.send(out)
 		letSend()
 	}
-	n.disk.put(e)
+	if hasWork(e) {
+		n.disk.put(e)
+	}
 	if e.Deadline != 0 {
 		n.deadline.set(n.began.Add(e.Deadline - 1))
 	}
@@ -383,7 +389,7 @@ func (n *Node) publish() error {
 		n.work.put(work{leader: &leader})
 	}
 	if v.Suspicions != before.Suspicions {
-		log.Warnf("[channel: %s] the leader of the view before %d is given up: it takes too long", n.settings.Channel, v.View)
+		log.Warnf("[channel: %s] the leader of the view before %d is given up", n.settings.Channel, v.View)
 	}
 	in := v.Group.Index(n.settings.ID) >= 0
 	if n.wasIn && !in {

@@ -1,13 +1,18 @@
 package replica
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
 )
 
 type letter string
@@ -42,6 +47,28 @@ func TestALargeMessageLeavesByItself(t *testing.T) {
 		sizes = append(sizes, p.bytes)
 	}
 	assert.Equal(t, []int{1, parcelBytes, 1}, sizes)
+}
+
+// TestAPayloadHasSoManyMessagesAtMost: what a sender puts into one is what a receiver takes.
+func TestAPayloadHasSoManyMessagesAtMost(t *testing.T) {
+	out := parcels{encode: func(bft.Message) []byte { return zyzzyva.Encode(&bft.Want{}) }}
+	for i := range 2*parcelMessages + 1 {
+		out.add([]bft.Outgoing{{To: 1, Message: letter(fmt.Sprint(i))}})
+	}
+	host := &heard{}
+	n := &Node{host: host, hearing: newHearing(time.Now()), mail: newMailbox(), protocol: Protocol{Decode: zyzzyva.Decode}}
+	n.settings.ID = 2
+	step := func(bodies [][]byte) error {
+		raw, err := proto.Marshal(n.payload(payloadCore, bodies...))
+		require.NoError(t, err)
+		return n.Step(2, raw)
+	}
+	for _, p := range out.all {
+		assert.NoError(t, step(p.bodies))
+	}
+	assert.Equal(t, 2*parcelMessages+1, n.mail.len())
+	full := out.all[0].bodies
+	assert.Equal(t, codes.InvalidArgument, status.Code(step(append(full, full[0]))))
 }
 
 func TestADeadlineIsToldNearOrFar(t *testing.T) {

@@ -26,10 +26,10 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	r := bft.NewReader(wrapped.Value)
 	kind, sender := r.Uint(), r.Uint()
 	var bodies [][]byte
-	for r.More() {
+	for r.More() && len(bodies) <= parcelMessages {
 		bodies = append(bodies, r.Chunk())
 	}
-	if r.Err() != nil || len(bodies) == 0 {
+	if r.Err() != nil || len(bodies) == 0 || len(bodies) > parcelMessages {
 		return status.Error(codes.InvalidArgument, "not a replica's message")
 	}
 	if from != 0 && sender != from {
@@ -41,9 +41,10 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	n.hearing.note(sender, time.Now())
 	switch kind {
 	case payloadSeal:
-		for _, body := range bodies {
-			n.seals.receive(sender, body)
+		if len(bodies) > 1 { // each may have a signature verified
+			return status.Error(codes.InvalidArgument, "several blocks' signatures in a message")
 		}
+		n.seals.receive(sender, bodies[0])
 		return nil
 	case payloadCore:
 		return n.receive(sender, len(payload), bodies)

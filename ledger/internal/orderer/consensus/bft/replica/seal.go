@@ -36,7 +36,8 @@ type sealing struct {
 	header     *commonpb.BlockHeader
 	lastConfig uint64
 	consenter  []byte
-	bundle     *channelconfig.Bundle
+	quorum     int
+	check      func(*commonpb.MetadataSignature) (by uint32, err error)
 	by         map[uint32]*commonpb.MetadataSignature
 	enough     chan struct{}
 }
@@ -51,6 +52,8 @@ const (
 	// maxEarly bounds what is kept of a signature before it can be checked: an identity is 16 KiB at most, and the messages
 	// that a liar fills are of megabytes.
 	maxEarly = 32 << 10
+	// leastChunk is how many bytes a signature takes at least in a message: its length.
+	leastChunk = 1
 )
 
 func newSeals(n *Node) *seals {
@@ -79,8 +82,12 @@ func (s *seals) skip(height uint64) {
 
 // Seal implements chain.Sealer.
 func (s *seals) Seal(header *commonpb.BlockHeader, lastConfig uint64, consenter []byte) (*commonpb.BlockMetadata, error) {
+	bundle := s.n.settings.Bundle()
 	o := &sealing{
-		header: header, lastConfig: lastConfig, consenter: consenter, bundle: s.n.settings.Bundle(),
+		header: header, lastConfig: lastConfig, consenter: consenter, quorum: channelconfig.Quorum(len(bundle.Orderer.Consenters)),
+		check: func(signature *commonpb.MetadataSignature) (uint32, error) {
+			return protoutil.CheckConsenter(signature, header, lastConfig, consenter, bundle.MSP, bundle.Orderer.Identities)
+		},
 		by: map[uint32]*commonpb.MetadataSignature{}, enough: make(chan struct{}),
 	}
 	own, err := protoutil.SignAsConsenter(s.n.settings.Signer, s.number, header, lastConfig, consenter)
@@ -107,40 +114,64 @@ func (s *seals) Seal(header *commonpb.BlockHeader, lastConfig uint64, consenter 
 }
 
 func (s *seals) begin(o *sealing, own *commonpb.MetadataSignature) {
+	early := s.opened(o)
+	s.count(o, own)
+	for _, signature := range early {
+		s.count(o, signature)
+	}
+}
+
+// opened has signatures of a block counted from now on, and gives those that came before.
+func (s *seals) opened(o *sealing) (early map[uint64]*commonpb.MetadataSignature) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open, s.sealed = o, o.header.Number
-	s.count(own)
-	for _, signature := range s.early[o.header.Number] {
-		s.count(signature)
-	}
+	early = s.early[o.header.Number]
 	for number := range s.early {
 		if number <= o.header.Number {
 			delete(s.early, number)
 		}
 	}
+	return early
 }
 
-// count takes a signature of the open block, if it is one. The caller holds the lock.
-func (s *seals) count(signature *commonpb.MetadataSignature) {
-	o := s.open
-	if len(o.by) >= s.quorum(o) {
-		return
+// count takes one member's signatures of a block that is open, up to the first that is wrong: a correct member sends none,
+// and a liar has no more than that one verified for each message. Nobody waits for the lock meanwhile.
+func (s *seals) count(o *sealing, signatures ...*commonpb.MetadataSignature) {
+	for _, signature := range signatures {
+		if !s.lacks(o, signature) {
+			continue
+		}
+		by, err := o.check(signature)
+		if err != nil {
+			log.Debugf("[channel: %s] a signature of block [%d]: %s", s.n.settings.Channel, o.header.Number, err)
+			return
+		}
+		s.add(o, by, signature)
 	}
-	by, err := protoutil.CheckConsenter(signature, o.header, o.lastConfig, o.consenter, o.bundle.MSP, o.bundle.Orderer.Identities)
-	if err != nil {
-		log.Debugf("[channel: %s] a signature of block [%d]: %s", s.n.settings.Channel, o.header.Number, err)
-		return
+}
+
+// lacks reports whether a signature is of one whose signature the block has not yet, and still needs.
+func (s *seals) lacks(o *sealing, signature *commonpb.MetadataSignature) bool {
+	var ih commonpb.IdentifierHeader
+	if err := protoutil.Unmarshal(signature.GetIdentifierHeader(), &ih); err != nil {
+		return true // the check says what is wrong with it
 	}
-	if o.by[by] == nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(o.by) < o.quorum && o.by[ih.Identifier] == nil
+}
+
+func (s *seals) add(o *sealing, by uint32, signature *commonpb.MetadataSignature) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(o.by) < o.quorum && o.by[by] == nil {
 		o.by[by] = signature
-		if len(o.by) == s.quorum(o) {
+		if len(o.by) == o.quorum {
 			close(o.enough)
 		}
 	}
 }
-
-func (s *seals) quorum(o *sealing) int { return channelconfig.Quorum(len(o.bundle.Orderer.Consenters)) }
 
 func (s *seals) end(o *sealing) (*commonpb.BlockMetadata, error) {
 	s.mu.Lock()
@@ -158,29 +189,35 @@ func (s *seals) end(o *sealing) (*commonpb.BlockMetadata, error) {
 // receive takes signatures of another member, and answers one that lacks some.
 func (s *seals) receive(from uint64, raw []byte) {
 	number, signatures, err := readSeal(raw)
-	if err == nil && s.take(from, number, signatures) {
+	if err != nil {
+		return
+	}
+	open, asks := s.take(from, number, signatures)
+	if open != nil {
+		s.count(open, signatures...)
+	}
+	if asks {
 		s.answer(from, number)
 	}
 }
 
-// take counts or keeps a member's signatures of a block, and reports whether it is to be given all of them.
-func (s *seals) take(from, number uint64, signatures []*commonpb.MetadataSignature) (lacks bool) {
+// take keeps a member's signature of a block to come. It gives the block where that is open, and reports whether the
+// member is to be given all signatures of one that is sealed.
+func (s *seals) take(from, number uint64, signatures []*commonpb.MetadataSignature) (open *sealing, asks bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.open != nil && number == s.open.header.Number:
-		for _, signature := range signatures {
-			s.count(signature)
-		}
+		return s.open, false
 	case number < s.sealed && len(signatures) == 1:
-		return s.ration.Take(from, time.Since(s.began), 0)
+		return nil, s.ration.Take(from, time.Since(s.began), 0)
 	case number >= s.sealed && number < s.sealed+earlyBlocks && len(signatures) == 1 && proto.Size(signatures[0]) <= maxEarly:
 		if s.early[number] == nil {
 			s.early[number] = map[uint64]*commonpb.MetadataSignature{}
 		}
 		s.early[number][from] = proto.Clone(signatures[0]).(*commonpb.MetadataSignature) // not the whole message with it
 	}
-	return false
+	return nil, false
 }
 
 // answer sends all signatures of a block to a member that lacks some. An answer of several is never answered. Nobody waits
@@ -221,12 +258,16 @@ func sealMessage(number uint64, signatures ...*commonpb.MetadataSignature) []byt
 func readSeal(raw []byte) (number uint64, signatures []*commonpb.MetadataSignature, err error) {
 	r := bft.NewReader(raw)
 	number = r.Uint()
-	for range r.Count() {
+	chunks := bft.List(r, leastChunk, bft.MaxMembers, (*bft.Reader).Chunk)
+	if err := r.Err(); err != nil {
+		return 0, nil, err
+	}
+	for _, chunk := range chunks {
 		signature := &commonpb.MetadataSignature{}
-		if err := protoutil.Unmarshal(r.Chunk(), signature); err != nil {
+		if err := protoutil.Unmarshal(chunk, signature); err != nil {
 			return 0, nil, err
 		}
 		signatures = append(signatures, signature)
 	}
-	return number, signatures, r.Err()
+	return number, signatures, nil
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -8,8 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
@@ -34,11 +36,54 @@ func TestSignaturesThatAreCountedAreForgotten(t *testing.T) {
 	for number := range uint64(9) {
 		s.receive(2, sealMessage(number, &commonpb.MetadataSignature{}))
 	}
-	s.begin(&sealing{
-		header: &commonpb.BlockHeader{Number: 7}, bundle: &channelconfig.Bundle{},
-		by: map[uint32]*commonpb.MetadataSignature{}, enough: make(chan struct{}),
-	}, &commonpb.MetadataSignature{})
+	s.begin(opened(7, new(int)), &commonpb.MetadataSignature{})
 	assert.Equal(t, []uint64{8}, slices.Collect(maps.Keys(s.early)))
+}
+
+// opened is an open block of four members, which believes a signature that is the number it names, and counts checks.
+func opened(number uint64, checks *int) *sealing {
+	return &sealing{
+		header: &commonpb.BlockHeader{Number: number}, quorum: 3, by: map[uint32]*commonpb.MetadataSignature{}, enough: make(chan struct{}),
+		check: func(signature *commonpb.MetadataSignature) (uint32, error) {
+			*checks++
+			var ih commonpb.IdentifierHeader
+			if err := proto.Unmarshal(signature.GetIdentifierHeader(), &ih); err != nil {
+				return 0, err
+			}
+			if string(signature.GetSignature()) != fmt.Sprint(ih.GetIdentifier()) {
+				return 0, protoutil.ErrBlockSignature
+			}
+			return ih.GetIdentifier(), nil
+		},
+	}
+}
+
+// signed is the signature of the member with that number, or another's in its name.
+func signed(t *testing.T, number uint32, text string) *commonpb.MetadataSignature {
+	identifier, err := proto.Marshal(&commonpb.IdentifierHeader{Identifier: number})
+	require.NoError(t, err)
+	return &commonpb.MetadataSignature{IdentifierHeader: identifier, Signature: []byte(text)}
+}
+
+// TestALiarHasOneSignatureVerifiedForAMessage, however many it sends, and whether they are wrong or known.
+func TestALiarHasOneSignatureVerifiedForAMessage(t *testing.T) {
+	var wrong, known []*commonpb.MetadataSignature
+	for range bft.MaxMembers {
+		wrong = append(wrong, signed(t, 3, "forged"))
+		known = append(known, signed(t, 1, "1"))
+	}
+	s, checks := newSeals(&Node{}), 0
+	o := opened(7, &checks)
+	s.begin(o, signed(t, 1, "1"))
+	require.Equal(t, 1, checks)
+	s.receive(2, sealMessage(7, wrong...))
+	assert.Equal(t, 2, checks)
+	s.receive(2, sealMessage(7, known...))
+	assert.Equal(t, 2, checks)
+	s.receive(3, sealMessage(7, signed(t, 2, "2"), signed(t, 3, "3"), signed(t, 4, "4")))
+	assert.Equal(t, 4, checks, "three are a quorum")
+	assert.Len(t, o.by, 3)
+	<-o.enough
 }
 
 // TestAnAnswerIsNotAnswered: two replicas that have all signatures of a block would send them to each other for ever.

@@ -39,6 +39,12 @@ func (n *Node) write(ctx context.Context) error {
 	}
 }
 
+// hasWork reports whether anything of a step is for the writer. Most votes change nothing yet, and to wake it for each costs
+// more than to take them in.
+func hasWork(e bft.Effects) bool {
+	return len(e.Persist)+len(e.Send)+len(e.Apply)+len(e.Answer) > 0 || e.Fetch != nil || e.Fault != nil
+}
+
 func (n *Node) persist(batch []bft.Effects) error {
 	var records [][]byte
 	anew := false
@@ -61,7 +67,7 @@ func (n *Node) persist(batch []bft.Effects) error {
 	n.logged.Store(n.log.Size())
 	if anew {
 		// What has to be kept may be more than that by itself. It is not written again before it has doubled.
-		n.compactAt.Store(max(n.compactAt.Load(), 2*n.log.Size()))
+		n.compactAt.Store(max(n.leastBytes, 2*n.log.Size()))
 		n.compacting.Store(false)
 	}
 	return nil
@@ -70,6 +76,8 @@ func (n *Node) persist(batch []bft.Effects) error {
 const (
 	// parcelBytes is about how much of several messages goes in one.
 	parcelBytes = 256 << 10
+	// parcelMessages is how many go in one: a liar's could otherwise be nothing but beginnings of messages.
+	parcelMessages = 1024
 	// sendBytes is about how much is encoded before it leaves.
 	sendBytes = 16 << 20
 )
@@ -97,7 +105,7 @@ func (p *parcels) add(out []bft.Outgoing) {
 			p.bytes += len(p.body)
 		}
 		at := p.last(o.To)
-		if at == nil || at.bytes+len(p.body) > parcelBytes {
+		if at == nil || at.bytes+len(p.body) > parcelBytes || len(at.bodies) == parcelMessages {
 			at = &parcel{to: o.To}
 			p.all = append(p.all, at)
 		}

@@ -51,7 +51,7 @@ func (c *Core) checkpointVote(v vouched) *CheckpointVote {
 
 func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 	cp := m.Checkpoint
-	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq {
+	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq || !c.group.Allows(cp) {
 		return
 	}
 	if c.rules.signedCheckpoints && !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp, m.History), m.Signature) {
@@ -150,10 +150,28 @@ func (c *Core) collect() {
 	}
 	if c.applied >= c.stable.Seq {
 		c.behind = 0
-		if c.active && c.planned == nil {
-			clear(c.bodies)
+		if c.active && c.rules.latestCertificate {
+			c.shed()
 		}
 	}
+}
+
+// shed forgets the entries that this view has left out. A later view that begins with one of them has heard no replica that
+// has begun this view, and one of those that it has heard still has the entry. What this view has begun with is kept until it
+// is stable.
+func (c *Core) shed() {
+	if len(c.bodies) == 0 {
+		return
+	}
+	kept := map[bft.Digest]*bft.Entry{}
+	if p := c.planned; p != nil && p.last() > c.stable.Seq {
+		for _, d := range p.digests[max(c.stable.Seq, p.stable.Seq)-p.stable.Seq:] {
+			if e := c.bodies[d]; e != nil {
+				kept[d] = e
+			}
+		}
+	}
+	c.bodies = kept
 }
 
 // enterNext begins the next epoch once the end of this one is stable and applied.
@@ -207,23 +225,31 @@ func (c *Core) recheck() {
 // configured reports whether the configuration that opens the epoch is in force here.
 func (c *Core) configured() bool { return c.here >= c.start.Seq }
 
-// onProof takes stable checkpoints: of this epoch, then of those after it.
+// onProof takes stable checkpoints: of this epoch, then of those after it. Each but the last ends its epoch, so that nobody
+// has more of them verified than there are epochs.
 func (c *Core) onProof(m *Proof) {
 	// Those of an epoch whose members' keys come with a configuration that is still to be fetched cannot be verified yet:
 	// those before them count.
 	g := c.group
+	if c.stable.Epoch == g.Epoch && c.stable.Ends() {
+		g = c.stable.Next
+	}
 	var fresh []Stable
 	for i := range m.Stable {
 		s := &m.Stable[i]
-		if s.Epoch < g.Epoch {
+		if s.Epoch < g.Epoch || s.Seq <= c.stable.Seq {
 			continue
 		}
 		if s.Epoch != g.Epoch || !g.Allows(s.Checkpoint) || !c.signedBy(g, CheckpointStatement(c.cfg.Domain, s.Checkpoint, s.History), s.Signatures) {
 			break
 		}
 		fresh = append(fresh, *s)
+		if !s.Ends() {
+			break
+		}
 		g = s.Next
 	}
+	epoch := c.group.Epoch
 	for i := range fresh {
 		if fresh[i].Epoch != c.group.Epoch {
 			// The end of the epoch before is stable and not applied here: there is more to fetch than this.
@@ -231,7 +257,7 @@ func (c *Core) onProof(m *Proof) {
 		}
 		c.adopt(fresh[i])
 	}
-	if len(fresh) > 1 && c.applied < c.stable.Seq {
+	if c.group.Epoch != epoch && c.applied < c.stable.Seq {
 		c.fetch()
 	}
 }
@@ -252,7 +278,7 @@ func (c *Core) fetch() {
 		c.last, c.tip = s.Seq, c.stableHistory()
 		c.anchor(c.last, c.tip)
 	}
-	c.fetching, c.out.Fetch = s.Seq, bft.Certificate{Checkpoint: s.Checkpoint, Signatures: s.Signatures}.FetchBy(c.cfg.ID)
+	c.fetching, c.out.Fetch = s.Seq, s.certificate().FetchBy(c.cfg.ID)
 	c.collect()
 }
 

@@ -28,31 +28,16 @@ type Client struct {
 	leader uint64 // the highest view that a replica has answered in
 
 	waiting map[bft.Digest]*waiting
-	places  map[position][]*histories // more than one: the leader lies
-	byTime  []bft.Digest              // as submitted
-	idle    []*histories              // of which something was accepted in this step
-	timers  bft.Time                  // when the next of what waits is due
-}
-
-// position is a place in the order of a view.
-type position struct{ epoch, view, seq uint64 }
-
-// histories is what the client knows of one history.
-type histories struct {
-	position
-	history    bft.Digest
-	signatures [][]byte     // by member
-	order      []byte       // the leader's
-	certAt     bft.Time     // when to make a certificate; 0: too few have answered
-	cert       *Commit      // that was sent
-	locals     uint64       // who holds it, a bit for each member
-	txs        []bft.Digest // that wait for it
+	places  map[position]*place // that some of what waits is at
+	byTime  []bft.Digest        // as submitted
+	idle    []*histories        // that nothing waits for any more since this step
+	timers  bft.Time            // when the next of what waits is due
 }
 
 // waiting is a transaction that is not accepted yet.
 type waiting struct {
 	tx       []byte
-	said     []said
+	said     []said // each member once: what it has said of the latest view that it has answered in
 	final    uint64 // who says that it is final, a bit for each member
 	resendAt bft.Time
 	pause    bft.Time
@@ -66,7 +51,7 @@ type said struct {
 
 // NewClient makes a client.
 func NewClient(cfg ClientConfig) *Client {
-	return &Client{cfg: cfg, waiting: map[bft.Digest]*waiting{}, places: map[position][]*histories{}}
+	return &Client{cfg: cfg, waiting: map[bft.Digest]*waiting{}, places: map[position]*place{}}
 }
 
 // Regroup has the client ask others from now on, after a configuration.
@@ -144,6 +129,8 @@ func (c *Client) toAll(m bft.Message) {
 	}
 }
 
+// onResponse counts what a member says of the transactions that wait. Of several views the latest counts, and of what it
+// says in one the first, so that a liar has no more room than a correct member.
 func (c *Client) onResponse(at int, m *Response) {
 	if m.Epoch != c.cfg.Group.Epoch {
 		return
@@ -159,47 +146,34 @@ func (c *Client) onResponse(at int, m *Response) {
 				c.accept(digest, 0, bft.ByWord)
 			}
 		default:
+			if i := w.of(at); i >= 0 && w.said[i].in.view >= m.View {
+				continue
+			}
 			if h == nil {
-				h = c.histories(at, m)
+				if h = c.histories(at, m); h == nil {
+					return
+				}
 			}
 			c.count(w, digest, h, at)
 		}
 	}
 }
 
-// histories notes a response.
-func (c *Client) histories(at int, m *Response) *histories {
-	where := position{m.Epoch, m.View, m.Seq}
-	for _, h := range c.places[where] {
-		if h.history == m.History {
-			h.signatures[at] = m.Signature
-			return h
-		}
-	}
-	h := &histories{position: where, history: m.History, order: m.Order, signatures: make([][]byte, len(c.cfg.Group.Members))}
-	h.signatures[at] = m.Signature
-	for _, other := range c.places[where] {
-		c.twoOrders(h, other)
-	}
-	c.places[where] = append(c.places[where], h)
-	return h
-}
-
-// count has a member say that a transaction is in a history.
+// count has a member say that a transaction is in a history, and in none of a view before.
 func (c *Client) count(w *waiting, tx bft.Digest, h *histories, at int) {
-	i := 0
-	for ; i < len(w.said) && w.said[i].in != h; i++ {
-	}
-	if i == len(w.said) {
+	c.takeBack(w, tx, at)
+	i := slices.IndexFunc(w.said, func(s said) bool { return s.in == h })
+	if i < 0 {
+		i = len(w.said)
 		w.said = append(w.said, said{in: h})
 		h.txs = append(h.txs, tx)
 	}
 	w.said[i].by |= 1 << at
-	n := bits.OnesCount64(w.said[i].by)
-	switch {
+	quorum := c.cfg.Group.Quorum()
+	switch n := bits.OnesCount64(w.said[i].by); {
 	case n == len(c.cfg.Group.Members):
 		c.accept(tx, h.seq, bft.ByAll)
-	case n >= c.cfg.Group.Quorum() && h.certAt == 0:
+	case n >= quorum && h.certAt == 0 && h.signed() >= quorum:
 		h.certAt = c.now + c.cfg.Fast
 		c.leader = max(c.leader, h.view)
 		c.due(h.certAt)
@@ -208,63 +182,20 @@ func (c *Client) count(w *waiting, tx bft.Digest, h *histories, at int) {
 	}
 }
 
-// twoOrders tells the replicas of a leader that has signed two histories for one place.
-func (c *Client) twoOrders(one, other *histories) {
-	m := &Misbehaviour{
-		Epoch: one.epoch, View: one.view, Seq: one.seq,
-		Histories: [2]bft.Digest{one.history, other.history}, Signatures: [2][]byte{one.order, other.order},
-	}
-	leader := c.cfg.Group.Leader(one.view)
-	for i := range m.Histories {
-		if !c.cfg.Verify(leader, OrderStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.Histories[i]), m.Signatures[i]) {
-			return
-		}
-	}
-	c.toAll(m)
+// of is what a member has said; -1: nothing.
+func (w *waiting) of(at int) int {
+	return slices.IndexFunc(w.said, func(s said) bool { return s.by&(1<<at) != 0 })
 }
 
-// certify makes a certificate of the signatures that hold, and gives it to the replicas.
-func (c *Client) certify(h *histories) {
-	statement := ResponseStatement(c.cfg.Domain, h.epoch, h.view, h.seq, h.history)
-	var signatures []bft.Signature
-	for at, signature := range h.signatures {
-		if len(signatures) == c.cfg.Group.Quorum() {
-			break
-		}
-		if id := c.cfg.Group.Members[at]; signature != nil && c.cfg.Verify(id, statement, signature) {
-			signatures = append(signatures, bft.Signature{By: id, Bytes: signature})
-		}
-	}
-	if len(signatures) < c.cfg.Group.Quorum() {
+// takeBack forgets what a member has said of a transaction.
+func (c *Client) takeBack(w *waiting, tx bft.Digest, at int) {
+	i := w.of(at)
+	if i < 0 {
 		return
 	}
-	h.cert = &Commit{Certificate{Epoch: h.epoch, View: h.view, Seq: h.seq, History: h.history, Signatures: signatures}}
-	c.toAll(h.cert)
-}
-
-func (c *Client) onLocalCommit(at int, m *LocalCommit) {
-	for _, h := range c.places[position{m.Epoch, m.View, m.Seq}] {
-		if h.history == m.History && h.cert != nil {
-			h.locals |= 1 << at
-			c.checkLocals(h)
-			return
-		}
-	}
-}
-
-// checkLocals accepts what a quorum holds the certificate of, if a quorum has also said that it is there.
-func (c *Client) checkLocals(h *histories) {
-	quorum := c.cfg.Group.Quorum()
-	if bits.OnesCount64(h.locals) < quorum {
-		return
-	}
-	for _, tx := range slices.Clone(h.txs) {
-		for _, s := range c.waiting[tx].said {
-			if s.in == h && bits.OnesCount64(s.by) >= quorum {
-				c.accept(tx, h.seq, bft.ByCertificate)
-				break
-			}
-		}
+	if w.said[i].by &^= 1 << at; w.said[i].by == 0 {
+		c.leave(w.said[i].in, tx)
+		w.said = slices.Delete(w.said, i, i+1)
 	}
 }
 
@@ -276,26 +207,9 @@ func (c *Client) accept(tx bft.Digest, seq uint64, how bft.Proof) {
 // drop ends the wait for a transaction.
 func (c *Client) drop(tx bft.Digest) {
 	for _, s := range c.waiting[tx].said {
-		s.in.txs = slices.DeleteFunc(s.in.txs, func(other bft.Digest) bool { return other == tx })
-		if len(s.in.txs) == 0 {
-			c.idle = append(c.idle, s.in)
-		}
+		c.leave(s.in, tx)
 	}
 	delete(c.waiting, tx)
-}
-
-// forget drops the histories that nothing waits for.
-func (c *Client) forget() {
-	for _, h := range c.idle {
-		if len(h.txs) > 0 {
-			continue
-		}
-		rest := slices.DeleteFunc(c.places[h.position], func(other *histories) bool { return other == h })
-		if c.places[h.position] = rest; len(rest) == 0 {
-			delete(c.places, h.position)
-		}
-	}
-	c.idle = nil
 }
 
 // passTime makes the certificates that are due, and asks again for what has waited long.

@@ -1,9 +1,11 @@
 package zyzzyva
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
 )
 
 // The first byte of each message.
@@ -26,6 +28,14 @@ const (
 	kindTell
 	kindWant
 	kindHave
+)
+
+// How many bytes an item of a list takes at least.
+const (
+	leastEntry       = 1 // that there is none
+	leastStable      = bft.LeastCheckpoint + sha256.Size + 1
+	leastCertificate = 1 + 1 + 1 + sha256.Size + 1 + 1
+	leastChange      = 1 + 1 + leastStable + 1 + leastCertificate + 1 + 1
 )
 
 // Encode spells a message of this package.
@@ -135,11 +145,8 @@ func writeDigests(w *bft.Writer, digests []bft.Digest) {
 	}
 }
 
-func readDigests(r *bft.Reader) (digests []bft.Digest) {
-	for range r.Count() {
-		digests = append(digests, r.Digest())
-	}
-	return digests
+func readDigests(r *bft.Reader) []bft.Digest {
+	return bft.List(r, sha256.Size, bft.Unbounded, (*bft.Reader).Digest)
 }
 
 func (c *Certificate) write(w *bft.Writer) {
@@ -189,13 +196,18 @@ func (m *NewView) body(w *bft.Writer) {
 	}
 }
 
+// ClientKind reports whether a message is of a kind that FromClient names. It reads no more of it.
+func ClientKind(raw []byte) bool {
+	return len(raw) > 0 && (raw[0] == kindCommit || raw[0] == kindMisbehaviour)
+}
+
 // Decode reads a message. Its chunks are parts of raw.
 func Decode(raw []byte) (bft.Message, error) {
 	r := bft.NewReader(raw)
 	var m bft.Message
 	switch kind := r.Uint(); kind {
 	case kindRequest:
-		m = bft.ReadRequest(r)
+		m = bft.ReadRequest(r, pool.Relayed)
 	case kindOrder:
 		m = &Order{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), History: r.Digest(), Entry: r.Body(), Signature: r.Chunk()}
 	case kindResponse:
@@ -218,20 +230,13 @@ func Decode(raw []byte) (bft.Message, error) {
 	case kindCheckpointVote:
 		m = &CheckpointVote{Checkpoint: r.Checkpoint(), History: r.Digest(), Signature: r.Chunk()}
 	case kindProof:
-		proof := &Proof{}
-		for range r.Count() {
-			proof.Stable = append(proof.Stable, readStable(r))
-		}
-		m = proof
+		m = &Proof{Stable: bft.List(r, leastStable, bft.Unbounded, readStable)}
 	case kindViewChange:
 		m = readViewChange(r)
 	case kindNewView:
-		v := &NewView{Epoch: r.Uint(), View: r.Uint()}
-		for range r.Count() {
-			v.Changes = append(v.Changes, readViewChange(r))
+		m = &NewView{
+			Epoch: r.Uint(), View: r.Uint(), Changes: bft.List(r, leastChange, bft.MaxMembers, readViewChange), Signature: r.Chunk(),
 		}
-		v.Signature = r.Chunk()
-		m = v
 	case kindConfirm:
 		m = &Confirm{Epoch: r.Uint(), View: r.Uint(), Seq: r.Uint(), History: r.Digest(), Signature: r.Chunk()}
 	case kindStart:

@@ -77,6 +77,15 @@ type Stable struct {
 	Signatures []bft.Signature
 }
 
+func (s *Stable) certificate() bft.Certificate {
+	return bft.Certificate{Checkpoint: s.Checkpoint, Signatures: s.Signatures}
+}
+
+// same reports whether both state the same by the same signatures.
+func (s *Stable) same(other *Stable) bool {
+	return s.History == other.History && s.certificate().Same(other.certificate())
+}
+
 // Proof brings stable checkpoints to one who is behind: the ends of the epochs that it has not seen, then the newest.
 type Proof struct{ Stable []Stable }
 

@@ -165,11 +165,16 @@ func (c *Core) confirm() {
 		}
 	}
 	if at := c.group.Index(c.cfg.ID); at >= 0 {
-		m := c.confirmation()
-		c.confirms[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
-		c.broadcast(m)
+		c.broadcast(c.castConfirm(at))
 	}
 	c.checkConfirms()
+}
+
+// castConfirm counts this replica's own confirmation.
+func (c *Core) castConfirm(at int) *Confirm {
+	m := c.confirmation()
+	c.confirms[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
+	return m
 }
 
 func (c *Core) confirmation() *Confirm {
@@ -241,8 +246,11 @@ func (c *Core) onStart(m *Start) {
 	if cert.Epoch != c.group.Epoch || !cert.Start || cert.View == 0 || cert.View < c.view || cert.View == c.view && c.active || !c.member() {
 		return
 	}
+	if uint64(len(m.Digests)) > c.cfg.Window || m.Stable.Seq+uint64(len(m.Digests)) != cert.Seq {
+		return
+	}
 	p := newPlan(m.Stable, m.Digests, c.start.Seq, c.group.Epoch)
-	if uint64(len(m.Digests)) > c.cfg.Window || !c.provenStable(&m.Stable) || p.last() != cert.Seq || p.history != cert.History || !c.proven(cert) {
+	if p.history != cert.History || !c.provenStable(&m.Stable) || !c.proven(cert) {
 		return
 	}
 	if c.beginView(cert.View, p) {

@@ -91,6 +91,9 @@ func (c *Core) onOrder(from bft.ID, m *Order) {
 	if m.Epoch != c.group.Epoch || m.View != c.view || !c.member() || m.Seq > c.highest() || c.closed {
 		return
 	}
+	if !c.active && m.Seq <= c.stable.Seq && c.rules.lowMark {
+		return // the view begins after it
+	}
 	leader := c.group.Leader(c.view)
 	if !c.rules.onlyLeader {
 		leader = from
@@ -264,20 +267,29 @@ func (c *Core) submit(tx []byte) {
 	case c.answered(tx, digest): // a configuration since may not allow it
 	case !ok: // the orderer has let it in
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOutdated})
-	case c.pending.Has(digest) || c.isFinal(digest):
+	case c.isFinal(digest):
+	case c.pending.Has(digest):
+		if c.rules.adopted && c.pending.Adopt(digest, c.now+c.cfg.Timeout/2) {
+			c.bring(tx, digest)
+		}
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
 	default:
-		txs := [][]byte{tx}
-		switch {
-		case c.places[digest] != 0:
-			c.pending.Proposed(&bft.Entry{Txs: txs})
-		case c.leads():
-		case c.suspect.Silent(c.now): // all begin to wait for it at once
-			c.broadcast(&bft.Request{Txs: txs})
-		default:
-			c.send(c.group.Leader(c.view), &bft.Request{Txs: txs})
-		}
+		c.bring(tx, digest)
+	}
+}
+
+// bring hands a client's transaction to the leader, unless it is in the history.
+func (c *Core) bring(tx []byte, digest bft.Digest) {
+	m := &bft.Request{Txs: [][]byte{tx}}
+	switch {
+	case c.places[digest] != 0:
+		c.pending.Proposed(&bft.Entry{Txs: m.Txs})
+	case c.leads():
+	case c.suspect.Silent(c.now): // all begin to wait for it at once
+		c.broadcast(m)
+	default:
+		c.send(c.group.Leader(c.view), m)
 	}
 }
 

@@ -104,6 +104,9 @@ func (c *Core) restore(records []bft.Record) {
 		}
 		if !c.active {
 			c.changes[at] = c.viewChange()
+			if c.planned != nil && c.planned.held && c.rules.ownConfirm {
+				c.castConfirm(at)
+			}
 		} else if local := c.localCommit(); local != nil {
 			c.locals[at] = *local
 		}
@@ -346,9 +349,7 @@ func DecodeRecord(raw []byte) (bft.Record, error) {
 		record = &CertificateRecord{Certificate: readCertificate(r)}
 	case recordConfirm:
 		confirm := &ConfirmRecord{Epoch: r.Uint(), View: r.Uint(), Stable: readStable(r), Digests: readDigests(r)}
-		for range r.Count() {
-			confirm.Entries = append(confirm.Entries, r.Entry())
-		}
+		confirm.Entries = bft.List(r, leastEntry, len(confirm.Digests), (*bft.Reader).Entry)
 		record, whole = confirm, len(confirm.Entries) == len(confirm.Digests)
 	case recordStart:
 		record = &StartRecord{Certificate: readCertificate(r)}

@@ -21,17 +21,22 @@ type rules struct {
 	sameHistory       bool // responses count for the history that they name
 	signedClients     bool // an entry's transactions are checked
 	recheck           bool // what waits is checked again in each epoch
+	adopted           bool // a client's transaction is brought to all, whoever else has brought it before
 	highMark          bool // what is beyond the window is dropped
+	lowMark           bool // so is what is stable already, before a view begins
 	provenCommits     bool // certificates that clients bring are verified
 	signedChanges     bool // the signatures of view changes are verified
 	signedNewViews    bool // a new view is the word of its leader
 	enoughChanges     bool // a new view takes a quorum of them
 	distinctChanges   bool // of different replicas
 	signedConfirms    bool // the signatures of confirms are verified
+	oneBeginning      bool // a leader that has confirmed how its view begins does not begin it otherwise
 	quorumConfirms    bool // a view begins once a quorum confirms its history
+	ownConfirm        bool // a replica's own confirm counts after a restart
 	undo              bool // what a new view leaves out is taken back
 	signedCheckpoints bool // the signatures of checkpoints are verified
 	sameState         bool // checkpoints count together only where they state the same
+	sameSignatures    bool // a checkpoint that is known is believed for the signatures that are known
 	durableAccept     bool // what a response promises is recorded
 	durableLocal      bool // so is the certificate that a local commit promises
 	durableView       bool // and that a view was left
@@ -47,9 +52,10 @@ func sound() rules {
 		quorum: bft.Group.Quorum, weak: bft.Group.Weak, all: func(g bft.Group) int { return len(g.Members) },
 		support:           func(g bft.Group, changes int) int { return changes - g.Faulty() },
 		latestCertificate: true, onlyLeader: true, firstOrder: true, gapless: true, signedResponses: true, sameHistory: true,
-		signedClients: true, recheck: true, highMark: true, provenCommits: true, signedChanges: true, signedNewViews: true,
-		enoughChanges: true, distinctChanges: true, signedConfirms: true, quorumConfirms: true, undo: true, signedCheckpoints: true,
-		sameState: true, durableAccept: true, durableLocal: true, durableView: true, durableConfirm: true, forwardOnly: true,
-		accuseFirst: true, proof: true, doubling: true,
+		signedClients: true, recheck: true, adopted: true, highMark: true, lowMark: true, provenCommits: true, signedChanges: true,
+		signedNewViews: true, enoughChanges: true, distinctChanges: true, signedConfirms: true, oneBeginning: true,
+		quorumConfirms: true, ownConfirm: true, undo: true, signedCheckpoints: true, sameState: true, sameSignatures: true, durableAccept: true,
+		durableLocal: true, durableView: true, durableConfirm: true, forwardOnly: true, accuseFirst: true, proof: true,
+		doubling: true,
 	}
 }

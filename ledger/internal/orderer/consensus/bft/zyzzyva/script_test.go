@@ -60,8 +60,11 @@ func answer(a bft.Answer) bft.Message {
 //	spoil VIEW TO...: history         the same without a proper signature
 //	change VIEW: history              a view change with this history and no certificate, to all
 //	lead VIEW: N...                   a new view of the view changes that N... have sent, to all
+//	confirm VIEW TO...: history       that the view begins with it, to some
 //	bad-confirm VIEW                  the beginning of a view that others have confirmed, spoiled, to all
 //	bad-checkpoint SEQ                the state that others have, spoiled, to all
+//	bad-stable VIEW SEQ               a view change with the stable checkpoint that others have, spoiled, to all
+//	request TO...: tx                 a request to some
 //	commit VIEW TO...: history        a certificate with p's signature in everybody's name
 //	final TO...: tx                   that the client's transaction is final
 //	applied VIEW TO...: history       that this history is final
@@ -109,6 +112,9 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 		}
 		m.Signature = sign(m.Statement("ch"))
 		s.PostOthers(p.ID, m)
+	case "confirm":
+		view := s.Number(words[1])
+		toSome(words[2:], &Confirm{View: view, Seq: seq, History: history, Signature: sign(ConfirmStatement("ch", 0, view, seq, history))})
 	case "bad-confirm":
 		view := s.Number(words[1])
 		others, ok := scripttest.Overheard(s, func(m *Confirm) bool { return m.View == view })
@@ -118,6 +124,19 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 		others, ok := scripttest.Overheard(s, func(m *CheckpointVote) bool { return m.Checkpoint.Seq == s.Number(words[1]) })
 		require.True(s.T, ok, line)
 		s.PostOthers(p.ID, &CheckpointVote{Checkpoint: others.Checkpoint, History: others.History, Signature: []byte("spoiled")})
+	case "bad-stable":
+		view, seq := s.Number(words[1]), s.Number(words[2])
+		others, ok := scripttest.Overheard(s, func(m *ViewChange) bool { return m.View == view && m.Stable.Seq == seq })
+		require.True(s.T, ok, line)
+		m := &ViewChange{View: view, Replica: p.ID, Stable: others.Stable, Certificate: Certificate{History: Beginning(0), Start: true}}
+		m.Stable.Signatures = nil
+		for _, signature := range others.Stable.Signatures {
+			m.Stable.Signatures = append(m.Stable.Signatures, bft.Signature{By: signature.By, Bytes: []byte("spoiled")})
+		}
+		m.Signature = sign(m.Statement("ch"))
+		s.PostOthers(p.ID, m)
+	case "request":
+		toSome(words[1:], &bft.Request{Txs: entry.Txs})
 	case "commit":
 		cert := Certificate{View: s.Number(words[1]), Seq: seq, History: history}
 		for _, id := range s.Group.Members[:s.Group.Quorum()] {

@@ -28,7 +28,7 @@ func protocol() sim.Protocol {
 			})
 		},
 		Address:    func(m bft.Message, tx bft.Digest) bft.Message { return zyzzyva.Address(m, tx) },
-		HeldAtMost: 3*simWindow + 1, PendingAtMost: 16 * simPending, Bound: 2 * time.Minute,
+		HeldAtMost: 5*simWindow + 1, PendingAtMost: 16 * simPending, Bound: 2 * time.Minute,
 	}
 }
 

@@ -111,8 +111,11 @@ func (c *Core) countChanges() {
 	if left >= quorum {
 		c.suspect.Begin(c.now, false)
 	}
-	if c.group.Leader(c.view) != c.cfg.ID || c.newView != nil || len(usable) < quorum {
+	if c.group.Leader(c.view) != c.cfg.ID || len(usable) < quorum {
 		return
+	}
+	if c.newView != nil || c.planned != nil && c.rules.oneBeginning {
+		return // after a restart too: it has confirmed how the view begins
 	}
 	m := &NewView{Epoch: c.group.Epoch, View: c.view, Changes: usable[:quorum]}
 	m.Signature = c.oracle.Sign(m.Statement(c.cfg.Domain))
@@ -158,7 +161,7 @@ func (c *Core) provenStable(s *Stable) bool {
 		return false
 	case s.Seq == c.start.Seq:
 		return s.State == c.start.State && s.Next.Equal(c.start.Next)
-	case s.Seq == c.stable.Seq && s.Checkpoint.Equal(c.stable.Checkpoint) && s.History == c.stable.History:
+	case s.same(&c.stable), !c.rules.sameSignatures && s.History == c.stable.History && s.Checkpoint.Equal(c.stable.Checkpoint):
 		return true
 	}
 	return s.Epoch == c.group.Epoch && c.group.Allows(s.Checkpoint) &&

@@ -1,0 +1,110 @@
+package zyzzyva
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
+)
+
+// counting believes everything, and counts what it verifies.
+type counting struct {
+	scripttest.Trusting
+	verified int
+}
+
+func (o *counting) Verify(bft.ID, []byte, []byte) bool {
+	o.verified++
+	return true
+}
+
+// costs is what a step has verified.
+func (o *counting) costs(core *Core, from bft.ID, m bft.Message) int {
+	before := o.verified
+	core.Step(1, bft.Received{From: from, Message: m})
+	return o.verified - before
+}
+
+// four is a replica of four, with a window of eight.
+func four(id bft.ID) (*Core, *counting) {
+	cfg := Config{
+		ID: id, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, BatchTxs: 1, BatchBytes: 1 << 20, Pending: 8, PendingBytes: 1 << 20,
+		Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Second,
+	}
+	o := &counting{}
+	return New(cfg, o, bft.State{}, nil), o
+}
+
+// stable is a checkpoint of four that a quorum has signed.
+func stable(epoch, seq, next uint64) Stable {
+	s := Stable{Checkpoint: bft.Checkpoint{Epoch: epoch, Seq: seq, Next: bft.Group{Epoch: next, Members: scripttest.GroupOf(4).Members}}}
+	for _, id := range []bft.ID{1, 3, 4} {
+		s.Signatures = append(s.Signatures, bft.Signature{By: id})
+	}
+	return s
+}
+
+// TestAProofCostsOneCertificate of an epoch, however often it has it: followers may ask for verifications without end.
+func TestAProofCostsOneCertificate(t *testing.T) {
+	core, o := four(2)
+	proof := &Proof{}
+	for range 1000 {
+		proof.Stable = append(proof.Stable, stable(0, 4, 0))
+	}
+	assert.Equal(t, 3, o.costs(core, 9, proof))
+	require.EqualValues(t, 4, core.View().Stable)
+	assert.Zero(t, o.costs(core, 9, proof), "it is known")
+}
+
+// TestAProofOfSeveralEpochs costs one certificate of each, and has the replica fetch.
+func TestAProofOfSeveralEpochs(t *testing.T) {
+	proof := &Proof{Stable: []Stable{stable(0, 4, 0), stable(0, 5, 5), stable(5, 9, 5), stable(5, 13, 5)}}
+	core, o := four(2)
+	proof.Stable = proof.Stable[1:]
+	assert.Equal(t, 6, o.costs(core, 9, proof))
+	require.EqualValues(t, 5, core.View().Group.Epoch)
+	assert.EqualValues(t, 9, core.View().Stable)
+	assert.EqualValues(t, 9, core.fetching)
+
+	// The end of the epoch is known, and not applied.
+	core, o = four(2)
+	assert.Equal(t, 3, o.costs(core, 9, &Proof{Stable: proof.Stable[:1]}))
+	require.EqualValues(t, 0, core.View().Group.Epoch)
+	assert.Equal(t, 3, o.costs(core, 9, proof))
+	require.EqualValues(t, 5, core.View().Group.Epoch)
+	assert.EqualValues(t, 9, core.fetching)
+}
+
+// TestACheckpointThatNoMemberVouchesForIsDropped unread: its next group may be a liar's list.
+func TestACheckpointThatNoMemberVouchesForIsDropped(t *testing.T) {
+	core, o := four(3)
+	vote := func(epoch uint64, members int) *CheckpointVote {
+		return &CheckpointVote{Checkpoint: bft.Checkpoint{Seq: 4, Next: bft.Group{Epoch: epoch, Members: scripttest.GroupOf(members).Members}}}
+	}
+	assert.Zero(t, o.costs(core, 2, vote(0, 5)))
+	assert.Zero(t, o.costs(core, 2, vote(9, 4)))
+	assert.Equal(t, 1, o.costs(core, 2, vote(0, 4)))
+	assert.Equal(t, 1, o.costs(core, 4, vote(4, 5)), "a configuration's")
+	_, err := Decode(Encode(vote(4, bft.MaxMembers+1)))
+	assert.ErrorIs(t, err, bft.ErrEncoding)
+}
+
+// TestALongBeginningIsNotRead: more digests than a window has, or others than lead to the certificate.
+func TestALongBeginningIsNotRead(t *testing.T) {
+	costs := func(digests int, seq uint64) int {
+		core, o := four(3)
+		m := &Start{Stable: Stable{Checkpoint: bft.Checkpoint{Next: scripttest.GroupOf(4)}}, Digests: make([]bft.Digest, digests)}
+		m.Certificate = Certificate{View: 1, Start: true, Seq: seq, History: newPlan(m.Stable, m.Digests, core.start.Seq, 0).history}
+		for _, id := range []bft.ID{1, 2, 4} {
+			m.Certificate.Signatures = append(m.Certificate.Signatures, bft.Signature{By: id, Bytes: []byte("signed")})
+		}
+		return o.costs(core, 2, m)
+	}
+	assert.Positive(t, costs(8, 8), "a window's are")
+	assert.Zero(t, costs(9, 9))
+	assert.Zero(t, costs(7, 8))
+}
