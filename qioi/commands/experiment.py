@@ -40,7 +40,7 @@ SEED = 1
 
 @click.group()
 def command() -> None:
-    """Repeat the evaluations of the QiOi and StreamChain papers on this machine."""
+    """Repeat the papers' experiments, and our own, on this machine."""
 
 
 @command.command("list")
