@@ -4,15 +4,20 @@ The lock on a file in the state folder also excludes `qioi restore`. The other l
 group, which is the same file in all mount, network and PID namespaces of a host. So it also excludes a daemon with
 another state folder, or in a container. It does not exclude a daemon in a cgroup namespace with a mount of its own,
 which cannot reach the host's other groups.
+
+Whoever may read that group may lock it. So a lock that a user other than root holds keeps no daemon out.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+log = logging.getLogger("qioi")
 
 #: The environment variable with the folder to lock instead of the outermost group; empty: lock none. It is for a
 #: machine that plays several hosts.
@@ -33,7 +38,8 @@ class HostLock:
     def __init__(self, state_dir: Path) -> None:
         path = state_dir / "lock"
         with usable(path, "a file that this user can make and write"):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.fchmod(self._descriptor, 0o600)  # who may read it may lock it
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -62,8 +68,14 @@ class TreeLock:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = holder_of(self._descriptor)
+            pid = holder_of(self._descriptor)
             self.close()
+            if (user := stranger(pid)) is not None:
+                log.warning(
+                    "%s: process %s of user %d holds the lock that keeps a second daemon out", folder, pid, user
+                )
+                return
+            holder = "in another PID namespace, such as a container's" if pid is None else f"pid {pid}"
             raise LockedError(f"{folder}: a QiOi daemon is running already on this host ({holder})") from None
 
     def close(self) -> None:
@@ -82,12 +94,21 @@ def usable(path: Path, accepted: str) -> Iterator[None]:
         raise LockError(f"{path}: {error.strerror}: accepted is {accepted}") from None
 
 
-def holder_of(descriptor: int, locks: Path = Path("/proc/locks")) -> str:
-    """Name the holder of an open file's lock. /proc/locks lists no processes of other PID namespaces (proc(5))."""
+def holder_of(descriptor: int, locks: Path = Path("/proc/locks")) -> int | None:
+    """Name the process that holds an open file's lock; /proc/locks lists none of other PID namespaces (proc(5))."""
     found = os.fstat(descriptor)
     file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     for line in locks.read_text().splitlines():
         words = line.split()
         if file in words and "FLOCK" in words and "->" not in words:
-            return f"pid {words[words.index(file) - 1]}"
-    return "in another PID namespace, such as a container's"
+            return int(words[words.index(file) - 1])
+    return None
+
+
+def stranger(pid: int | None) -> int | None:
+    """Give a process's user, if that can be no daemon's: neither root nor this user."""
+    try:
+        user = Path(f"/proc/{pid}").stat().st_uid
+    except OSError:  # unknown, or it has just ended
+        return None
+    return None if user in {0, os.geteuid()} else user

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from ports import reserved
 from running import Site, end
+from waiting import DIES_WITH_TEST, until
 
 from qioi.daemon.lock import HOST_LOCK, HostLock, LockError, TreeLock, holder_of
 from qioi.kernel.hierarchy import Hierarchy
@@ -66,6 +67,23 @@ def test_a_mount_of_the_same_hierarchy_elsewhere_is_the_same(group: Path, tmp_pa
     lock.close()
 
 
+def test_a_lock_of_another_user_keeps_no_daemon_out(group: Path, caplog: pytest.LogCaptureFixture) -> None:
+    command = [*DIES_WITH_TEST, "/usr/bin/flock", "--no-fork", str(group), "sleep", "300"]
+    with subprocess.Popen(command, user=65534, group=65534, extra_groups=[], cwd="/") as neighbour:
+        descriptor = os.open(group, os.O_RDONLY)
+        until(lambda: holder_of(descriptor) == neighbour.pid)
+        TreeLock(group).close()
+        os.close(descriptor)
+        neighbour.kill()
+    assert f"process {neighbour.pid} of user 65534 holds the lock" in caplog.text
+
+
+def test_nobody_else_can_lock_the_state_folder(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch(0o644)
+    HostLock(tmp_path).close()
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+
+
 def test_who_waits_for_a_lock_is_not_its_holder(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path, os.O_RDONLY)
     found = os.fstat(descriptor)
@@ -73,9 +91,9 @@ def test_who_waits_for_a_lock_is_not_its_holder(tmp_path: Path) -> None:
     locks = tmp_path / "locks"
     lines = [f"1: POSIX  ADVISORY  WRITE 7 {file} 0 EOF", f"2: -> FLOCK  ADVISORY  WRITE 8 {file} 0 EOF"]
     locks.write_text("\n".join([*lines, f"2: FLOCK  ADVISORY  WRITE 9 {file} 0 EOF"]))
-    assert holder_of(descriptor, locks) == "pid 9"
+    assert holder_of(descriptor, locks) == 9
     locks.write_text("\n".join(lines))
-    assert "another PID namespace" in holder_of(descriptor, locks)
+    assert holder_of(descriptor, locks) is None
     os.close(descriptor)
 
 
