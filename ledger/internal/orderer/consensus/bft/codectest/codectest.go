@@ -1,4 +1,5 @@
-// Package codectest shows that to read what a liar has sent takes little memory.
+// Package codectest shows that a protocol's messages and records are read as they were written, and that to read what a
+// liar has sent takes little memory.
 package codectest
 
 import (
@@ -29,8 +30,8 @@ func Cheap(t testing.TB, raw []byte, read func([]byte)) {
 	within(t, raw, times, read)
 }
 
-// Hostile gives read the sample with each of its bytes replaced by a count, after which follows what is no list of as many
-// items. One of them is where the sample has a count, whatever it consists of.
+// Hostile replaces each byte of the sample in turn, and all that follows it, by a count and bytes that are no list of so
+// many items, and gives read the result. So each count that the sample has is wrong once, wherever it stands.
 func Hostile(t testing.TB, sample []byte, read func([]byte)) {
 	t.Helper()
 	for _, pattern := range [][]byte{

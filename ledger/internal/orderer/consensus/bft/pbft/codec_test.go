@@ -11,6 +11,8 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
 )
 
+var codec = codectest.Codec{Encode: Encode, Decode: Decode, EncodeRecord: EncodeRecord, DecodeRecord: DecodeRecord}
+
 func sampleChange() *ViewChange {
 	signatures := []bft.Signature{{By: 1, Bytes: []byte("one")}, {By: 300, Bytes: []byte("two")}}
 	group := bft.Group{Epoch: 2, Members: []bft.ID{1, 2, 300}}
@@ -40,20 +42,7 @@ func samples() []bft.Message {
 	}
 }
 
-func TestMessagesAreReadAsTheyWereWritten(t *testing.T) {
-	for _, m := range samples() {
-		raw := Encode(m)
-		read, err := Decode(raw)
-		require.NoError(t, err, m.Kind())
-		require.Equal(t, m, read, m.Kind())
-		for n := range raw {
-			_, err := Decode(raw[:n])
-			require.Error(t, err, "%s cut off after %d of %d bytes", m.Kind(), n, len(raw))
-		}
-		_, err = Decode(append(raw, 0))
-		require.ErrorIs(t, err, bft.ErrEncoding, m.Kind())
-	}
-}
+func TestMessagesAreReadAsTheyWereWritten(t *testing.T) { codec.Messages(t, samples()) }
 
 func sampleRecords() []bft.Record {
 	change := sampleChange()
@@ -67,41 +56,19 @@ func sampleRecords() []bft.Record {
 	}
 }
 
-func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
-	for _, r := range sampleRecords() {
-		read, err := DecodeRecord(EncodeRecord(r))
-		require.NoError(t, err, r.Kind())
-		require.Equal(t, r, read, r.Kind())
-	}
-}
+func TestRecordsAreReadAsTheyWereWritten(t *testing.T) { codec.Records(t, sampleRecords()) }
 
-func decode(raw []byte) { _, _ = Decode(raw) }
+func TestWrongCountsCostLittle(t *testing.T) { codec.WrongCounts(t, samples(), sampleRecords()) }
 
-// TestWrongCountsCostLittle, in a message and in a record.
-func TestWrongCountsCostLittle(t *testing.T) {
-	for _, m := range samples() {
-		codectest.Hostile(t, Encode(m), decode)
-	}
-	for _, r := range sampleRecords() {
-		codectest.Hostile(t, EncodeRecord(r), func(raw []byte) { _, _ = DecodeRecord(raw) })
-	}
-}
-
-// TestShortItemsAreRead: none is shorter than what a count is compared with.
 func TestShortItemsAreRead(t *testing.T) {
 	change := &ViewChange{Stable: bft.Certificate{Signatures: make([]bft.Signature, 9)}, Prepared: make([]Prepared, 9)}
-	for _, m := range []bft.Message{
+	codec.Short(t,
 		&bft.Request{Txs: [][]byte{{1}, {2}, {3}}},
 		&PrePrepare{Entry: &bft.Entry{Txs: [][]byte{{1}, {2}, {3}}}},
 		&Proof{Certificates: make([]bft.Certificate, 9)},
 		change,
 		&NewView{Changes: slices.Repeat([]*ViewChange{{}}, 9)},
-	} {
-		raw := Encode(m)
-		read, err := Decode(raw)
-		require.NoError(t, err, m.Kind())
-		require.Equal(t, raw, Encode(read), m.Kind())
-	}
+	)
 }
 
 // TestNoMoreIsReadThanACorrectReplicaSends where the protocol bounds it.
@@ -143,17 +110,4 @@ func TestEmptyTransactionsAreNotRead(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is read is spelled the same way, so that two spellings never pass for one message, and nothing takes
-// much more memory than it is long.
-func FuzzDecode(f *testing.F) {
-	for _, m := range samples() {
-		f.Add(Encode(m))
-	}
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		codectest.Cheap(t, raw, decode)
-		m, err := Decode(raw)
-		if err == nil {
-			require.Equal(t, raw, Encode(m))
-		}
-	})
-}
+func FuzzDecode(f *testing.F) { codec.Fuzz(f, samples()) }
