@@ -12,7 +12,7 @@ from typing import Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from qioi.experiment.drivers import QUARTILES
 from qioi.experiment.metrics import SERIES, metric
@@ -132,7 +132,16 @@ def lines(summary: Summary, spec: FigureSpec) -> Figure:
 
 
 def span_x(axis: Axes, summary: Summary, spec: FigureSpec, groups: Sequence[tuple[str, str | None]]) -> None:
-    """Begin the x axis at zero, and end it where the last cell is, measured or not: panels side by side compare."""
+    """Begin the x axis at zero, and end it where the last cell is, measured or not: panels side by side compare.
+
+    A logarithmic one begins where its first point is.
+    """
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
+    if spec.log_x:
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        axis.xaxis.set_minor_locator(NullLocator())
+        return
     cells = [cell for network, load in groups for cell in summary.cells(network, load, spec.arms, spec.loads)]
     if spec.x == "axis":
         most = max((cell.arm.axis or 0.0 for cell in cells), default=0.0)
@@ -140,7 +149,6 @@ def span_x(axis: Axes, summary: Summary, spec: FigureSpec, groups: Sequence[tupl
     else:
         most = max((value.median for cell in cells if (value := summary.value(cell, spec.x))), default=0.0)
     axis.set_xlim(-0.03 * (most or 1.0), 1.05 * (most or 1.0))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
 
 
 def point(summary: Summary, cell: Cell, spec: FigureSpec, name: str) -> tuple[float, Spread] | None:

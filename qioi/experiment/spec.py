@@ -155,7 +155,7 @@ class Timing(Strict):
 class StandardSpec(Strict):
     """The `standard` length: these seconds in place of the file's, and where an axis is named only these of its points.
 
-    All of the bundled experiments together take at most four and a half hours at this length (qioi.experiment.plan).
+    How long all of the bundled experiments take at most at this length stands in qioi.experiment.standard.
     """
 
     warmup: Positive
@@ -170,9 +170,9 @@ class FigureSpec(Strict):
     """One table or picture.
 
     ``bars``: a panel per metric, a bar per cell. ``lines``: metrics over ``x`` (a metric, or ``axis`` of the arms,
-    which ``x_title`` names), a line per network. ``time``: series over time, a panel per cell. ``stack``: stacked
-    metrics, a bar per cell. ``boxes``: minimum, quartiles and maximum of kinds of operations (``kind.NAME``), a panel
-    per kind, a box per cell.
+    which ``x_title`` names), a line per network; ``log_x`` makes the x axis of such a metric logarithmic. ``time``:
+    series over time, a panel per cell. ``stack``: stacked metrics, a bar per cell. ``boxes``: minimum, quartiles and
+    maximum of kinds of operations (``kind.NAME``), a panel per kind, a box per cell.
     """
 
     kind: Literal["table", "bars", "lines", "time", "stack", "boxes"]
@@ -185,6 +185,13 @@ class FigureSpec(Strict):
     load: Name | None = None
     network: Name | None = None
     log: bool = False
+    log_x: bool = False
+
+    @model_validator(mode="after")
+    def _an_axis_to_scale(self) -> Self:
+        if self.log_x and (self.kind != "lines" or self.x == "axis"):
+            raise ValueError("log_x is of lines over a metric")
+        return self
 
 
 class SentenceSpec(Strict):

@@ -1,12 +1,15 @@
-"""The `standard` length: shorter windows and fewer points, so that all experiments fit into :data:`HOURS`."""
+"""The `standard` length: shorter windows and fewer points, so that the papers' figures fit into half a day's work."""
 
 from __future__ import annotations
 
 from qioi.experiment.plan import only
 from qioi.experiment.spec import ExperimentSpec, Timing
 
-#: What all bundled experiments together take at most, by their plans' estimates, with three repeats each.
-HOURS = 4.5
+#: What the experiments of the papers' figures take at most, and those of QiOi's own questions beside them: by their
+#: plans' estimates, with three repeats each.
+PAPERS_HOURS, OWN_HOURS = 4.0, 2.0
+#: What stands in place of a paper in the files of QiOi's own.
+OWN = ("beyond the papers", "QiOi")
 
 
 def at_standard(spec: ExperimentSpec) -> tuple[ExperimentSpec, Timing]:

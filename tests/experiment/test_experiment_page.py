@@ -14,6 +14,7 @@ import pytest
 from toy_experiment import HOST, filled, load, row
 
 from qioi.experiment import catalogue
+from qioi.experiment.errors import SpecError
 from qioi.experiment.index import write_index
 from qioi.experiment.method import SETTLED, settles
 from qioi.experiment.page import write_report
@@ -98,6 +99,23 @@ def test_panels_over_the_arms_share_an_axis_of_whole_neighbours(report: Path) ->
     assert drawn.count(">0<") == 2
     assert drawn.count(">1<") >= 2
     assert ">0.2<" not in drawn
+
+
+def test_lines_over_a_logarithmic_axis_have_their_points_far_apart(document: dict[str, Any], tmp_path: Path) -> None:
+    """From 10 to 1,000 on a linear one 30 would be next to 10, and have no number of its own."""
+    document["figures"][2] |= {"x": "throughput", "log_x": True}
+    plan = make_plan(load(document, tmp_path), 2)
+    filled(Store(tmp_path / "run" / "toy"), plan, [row(1000, 10, 30)] * 3)
+    write_report(tmp_path / "run")
+    drawn = (tmp_path / "run" / "toy" / "pictures" / "3-lines.svg").read_text()
+    for number in ("10", "30", "100", "300", "1,000"):
+        assert f">{number}<" in drawn
+
+
+def test_a_logarithmic_axis_of_arms_is_refused(document: dict[str, Any], tmp_path: Path) -> None:
+    document["figures"][2]["log_x"] = True
+    with pytest.raises(SpecError, match="log_x is of lines over a metric"):
+        load(document, tmp_path)
 
 
 def test_a_ratio_of_the_paper_is_spelled_as_it_is(document: dict[str, Any], tmp_path: Path) -> None:
