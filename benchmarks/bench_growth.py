@@ -28,7 +28,7 @@ from qioi.lab.signals import ending_signals_interrupt
 BASE = Shape(100, 5, 1.0, 4, noise=9)
 #: By kind of growth: sizes, and the shape of each. Lines are those of one peer in a second.
 GROWTH = {
-    "components": {size: replace(BASE, components=size) for size in (12, 100, 400, 1000)},
+    "components": {size: replace(BASE, components=size) for size in (12, 100, 400, 1000, 3000)},
     "threads": {size: replace(BASE, threads=size) for size in (1, 5, 30)},
     "channels": {size: replace(BASE, components=48, blocks=1, channels=size) for size in (1, 8, 64)},
     "lines": {size: replace(BASE, noise=size // 4 - 1) for size in (4, 40, 400)},
