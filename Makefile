@@ -52,7 +52,7 @@ help:
 	@echo 'make k8s-tools  build, once, what the Kubernetes tests run on (10 minutes)'
 	@echo 'make publish  measure every published figure whose code has changed (leave the machine alone; it can be resumed)'
 	@echo 'make figures  draw the published figures into README and docs'
-	@echo 'make experiments  the papers'"'"' experiments, as a report (4.5 hours; can be interrupted; leave the machine alone)'
+	@echo 'make experiments  the papers'"'"' experiments, as a report (5 hours; can be interrupted; leave the machine alone)'
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
 	@echo 'make kafka   what Kafka ordering needs: Java, Maven, and Apache Kafka'"'"'s brokers'
 	@echo 'make soak    an hour of overload; fails when a node'"'"'s memory grows without bound'
