@@ -19,7 +19,7 @@ from qioi.controller.policy import Policy
 from qioi.discovery.recognise import organisation
 from qioi.model import MAX_SHARES, MIN_SHARES, Component, Credentials, Role
 from qioi.model.counting import Count
-from qioi.settings.contradictions import contradictions
+from qioi.settings.contradictions import contradictions, shares_apart
 from qioi.settings.documents import MAPPING, ConfigError, check, describe, read_yaml
 from qioi.settings.kubernetes import KubernetesConfig
 from qioi.settings.salvage import Place, sift
@@ -253,7 +253,9 @@ def survey(path: Path) -> tuple[Config | None, list[str]]:
         channel: policy(channel, raw.channels.get(channel, PolicyConfig()), raw.defaults)
         for channel in dict.fromkeys([*raw.channels, *(name for one in components for name in one.channels)])
     }
-    found = contradictions(components, policies, discovers(raw), left_out)
+    found = [*contradictions(components, policies, discovers(raw), left_out)]
+    named_later = discovers(raw) or any(not one.channels for one in components)  # or logs may name a channel
+    found += shares_apart(policies, policy("", PolicyConfig(), raw.defaults) if named_later else None, left_out)
     problems += [f"{path}: {problem}" for problem in (*found, *conflicts(raw, listed, left_out))]
     return complete(path, raw, components, policies), problems
 
@@ -272,9 +274,11 @@ def conflicts(raw: FileConfig, listed: Iterable[ComponentConfig], left_out: Set[
             yield f"channels.{channel}.throughput: no component with a `metrics_url` serves it: accepted is one or more"
     if raw.actuator == "docker" and raw.docker is None and ("docker",) not in left_out:
         yield "actuator: docker: accepted together with a section `docker` only"
-    for one in listed if not any(place[-1] == "metrics_url" for place in left_out) else ():
+    for one in listed if not any(place[-1] in ("log", "metrics_url") for place in left_out) else ():
         if one.source == "metrics" and one.metrics_url is None:
             yield f"components: {one.name}: source metrics: accepted together with a `metrics_url` only"
+        if one.source == "log" and one.log is None:
+            yield f"components: {one.name}: source log: accepted together with a `log` only"
         if one.metrics_tls != TlsConfig() and not (one.metrics_url or "").startswith("https://"):
             yield f"components: {one.name}: metrics_tls: accepted together with a `metrics_url` of https only"
         if (one.metrics_tls.certificate is None) != (one.metrics_tls.key is None):

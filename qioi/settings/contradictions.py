@@ -33,12 +33,38 @@ def contradictions(
         owed = one.threshold is not None or one.auto or spoilt(channel, left_out, "law", "threshold")
         if not discovering and one.law == "proportional" and not owed:
             yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
-        least, most = one.floor or MIN_SHARES, one.ceiling or MAX_SHARES
-        if least > most and not spoilt(channel, left_out, "floor", "ceiling"):
-            yield f"{key}.floor: {least}: accepted is at most the ceiling, {most}"
         logged = [c for c in components if (c.log or c.metrics_url) and (not c.channels or channel in c.channels)]
         if whole and components and not discovering and not logged:
             yield f"{key}: no component with a `log` serves it, nor one with a `metrics_url`: accepted is either"
+
+
+def shares_apart(policies: Mapping[str, Policy], defaults: Policy | None, left_out: Set[Place]) -> Iterator[str]:
+    """Name policies of which the floor, the default and the ceiling are not in this order.
+
+    ``defaults`` is the policy of channels that may be found later; a channel that has its shares repeats no problem.
+    """
+    if defaults is not None and not spoilt("", left_out, "floor", "default", "ceiling"):
+        yield from (f"defaults.{problem}" for problem in out_of_order(defaults))
+    for channel, one in policies.items():
+        known = defaults is not None and shares(one) == shares(defaults)
+        if not known and not spoilt(channel, left_out, "floor", "default", "ceiling"):
+            yield from (f"channels.{channel}.{problem}" for problem in out_of_order(one))
+
+
+def out_of_order(one: Policy) -> Iterator[str]:
+    """Name the share of a policy that is above its ceiling, or else below its floor."""
+    least, most = one.floor or MIN_SHARES, one.ceiling or MAX_SHARES
+    if least > most:
+        yield f"floor: {least}: accepted is at most the ceiling, {most}"
+    elif one.default is not None and one.default > most:
+        yield f"default: {one.default}: accepted is at most the ceiling, {most}"
+    elif one.default is not None and one.default < least:
+        yield f"default: {one.default}: accepted is at least the floor, {least}"
+
+
+def shares(one: Policy) -> tuple[int | None, ...]:
+    """Give what a policy says of shares."""
+    return one.floor, one.default, one.ceiling
 
 
 def spoilt(channel: str, left_out: Set[Place], *keys: str) -> bool:

@@ -13,30 +13,12 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from settings_file import GOOD, problems, write
 
 from qioi.model import Credentials, Role
 from qioi.model.counting import Count
 from qioi.settings.config import load_config, survey
 from qioi.settings.documents import ConfigError
-
-GOOD: dict[str, Any] = {
-    "components": [{"name": "peer0", "role": "peer", "cgroup": "fab/peer0", "log": "peer0.log", "channels": ["red"]}],
-    "channels": {"red": {"threshold": 500, "law": "proportional"}},
-}
-
-
-def write(folder: Path, document: object) -> Path:
-    path = folder / "qioi.yaml"
-    path.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
-    return path
-
-
-def problems(folder: Path, document: object) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        load_config(write(folder, document))
-    assert all(problem.startswith(str(folder)) for problem in caught.value.problems)
-    assert all("\n" not in problem for problem in caught.value.problems)
-    return [problem.removeprefix(f"{folder}/") for problem in caught.value.problems]
 
 
 def test_defaults(tmp_path: Path) -> None:
@@ -215,6 +197,7 @@ def test_what_is_wrong_hides_no_other_problem(tmp_path: Path) -> None:
         },
         {"components": [{**GOOD["components"][0], "source": "metrics", "metrics_url": "host:9443"}]},
         {"components": [{**GOOD["components"][0], "log": 5}]},
+        {"components": [{**GOOD["components"][0], "log": 5, "source": "log"}]},
         {"defaults": {"threshold": -1}, "channels": {"red": {"law": "proportional"}}},
         {"defaults": {"ceiling": 1}, "channels": {"red": {"law": "proportional", "threshold": 5, "floor": 20_000}}},
         {"channels": {"red": []}},
