@@ -68,7 +68,7 @@ class Files:
 def explain(number: int, hierarchy: Hierarchy, path: str) -> CgroupError:
     """Make the error that explains an errno; it tells a removed group from one without the controller."""
     folder = hierarchy.folder(path)
-    if not folder.is_dir():
+    if not os.access(folder, os.F_OK):  # Path.is_dir() raises where a name is too long
         return CgroupGoneError(f"{folder}: no such control group")
     if number == errno.ENOENT:
         hint = ": is `cpu` in its parent's cgroup.subtree_control?" if hierarchy.version == 2 else ""

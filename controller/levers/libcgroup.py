@@ -89,7 +89,7 @@ class Libcgroup:
         if result == 0:
             return
         number = self._library.cgroup_get_last_errno() if result == ECGOTHER else 0
-        if path and (number or not self._hierarchy.folder(path).is_dir()):
+        if path and (number or not os.access(self._hierarchy.folder(path), os.F_OK)):
             raise explain(number, self._hierarchy, path)
         text = (self._library.cgroup_strerror(result) or b"").decode(errors="replace")
         raise CgroupError(f"libcgroup: {path or self._hierarchy.mount}: {text} ({result})")

@@ -70,6 +70,14 @@ def test_a_group_without_the_controller_is_told_from_a_missing_one(tmp_path: Pat
         Files(Hierarchy(1, tmp_path)).read("bare")
 
 
+@pytest.mark.parametrize("path", ["x" * 256, "/".join(["x" * 200] * 30)], ids=["its name", "its path"])
+def test_a_name_that_no_group_can_have_is_that_of_none(host: Host, path: str) -> None:
+    with pytest.raises(CgroupGoneError, match="no such control group"):
+        host.access.read(path)
+    with pytest.raises(CgroupGoneError, match="no such control group"):
+        host.access.write(path, 2048)
+
+
 def test_a_file_without_a_number(tmp_path: Path) -> None:
     (tmp_path / "g").mkdir()
     (tmp_path / "g" / "cpu.weight").write_text("max\n")
