@@ -24,6 +24,9 @@ API_VERSION, KIND = "qioi.io/v1alpha1", "IsolationPolicy"
 #: Most characters, as JSON, that are kept of a specification. The schema takes fewer; an older one, keys of megabytes.
 MAX_SPEC = 300_000
 
+#: The largest gain, as in a configuration file.
+MAX_GAIN = 1000
+
 #: What a policy may say; the first is what it says by leaving it out.
 LAWS, BEYOND = ("adaptive", "proportional"), ("neighbours", "ledger")
 
@@ -201,8 +204,8 @@ def find_problem(spec: Mapping[str, Any]) -> tuple[str, str] | None:
         return "BadLaw", f"law {law!r}: accepted are {', '.join(LAWS)}"
     if beyond not in BEYOND:
         return "BadBeyond", f"beyond {beyond!r}: accepted are {', '.join(BEYOND)}"
-    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 < k < float("inf"):
-        return "BadGain", f"k {k!r}: accepted is a number above 0"
+    if isinstance(k, bool) or not isinstance(k, int | float) or not 0 < k <= MAX_GAIN:
+        return "BadGain", f"k {k!r}: accepted is a number above 0 and up to {MAX_GAIN}"
     return find_problem_of_bounds(spec.get("bounds") or {}) or find_problem_of_selectors(spec.get("selectors") or {})
 
 

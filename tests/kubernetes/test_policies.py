@@ -49,6 +49,8 @@ def test_what_is_left_out_is_as_the_schema_says() -> None:
         ({"law": "pid"}, "BadLaw"),
         ({"beyond": "nobody"}, "BadBeyond"),
         ({"k": 0}, "BadGain"),
+        ({"k": 1001}, "BadGain"),
+        ({"k": 10**400}, "BadGain"),
         ({"k": "4"}, "BadGain"),
         ({"bounds": {"floor": 1}}, "BadBounds"),
         ({"bounds": {"floor": 4096, "ceiling": 2048}}, "BadBounds"),
