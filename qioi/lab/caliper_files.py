@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import qioi
 from qioi.lab import caliper_shapes
 from qioi.processes.errors import LabError
+from qioi.settings import documents
 
 Document = dict[str, Any]
 
@@ -46,13 +45,11 @@ def find_configs() -> Path:
 def load_mapping(path: Path) -> Document:
     """Read a YAML or JSON file that must hold a mapping."""
     try:
-        document = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise LabError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise LabError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        document = documents.read_yaml(path)
+    except documents.ConfigError as error:
+        raise LabError(str(error)) from error
     if not isinstance(document, dict):
-        raise LabError(f"{path}: a mapping is accepted, not {type(document).__name__}")
+        raise LabError(f"{path}: accepted is a mapping, not {type(document).__name__}")
     return document
 
 

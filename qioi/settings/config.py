@@ -25,6 +25,7 @@ from qioi.settings.kubernetes import KubernetesConfig
 from qioi.settings.salvage import Place, sift
 from qioi.settings.sections import (
     DISCOVERIES,
+    SHORT,
     Channel,
     ContainerdConfig,
     DockerConfig,
@@ -34,6 +35,7 @@ from qioi.settings.sections import (
     RoleName,
     Strict,
     SystemdConfig,
+    is_path,
     web_address,
 )
 
@@ -45,8 +47,9 @@ RECORD_DIR = Path("/var/lib/qioi")
 
 def inside_the_mount(path: str) -> str:
     """Accept a cgroup path only if it cannot lead out of the CPU controller's mount."""
-    if not path.strip("/") or path.startswith("/") or {"", ".", ".."} & set(path.split("/")) or "\0" in path:
-        raise ValueError("accepted is a path below the CPU controller's mount, without a leading slash, `.` or `..`")
+    if not is_path(path) or {"", ".", ".."} & set(path.split("/")):
+        limits = f"without a leading slash, `.` or `..`{SHORT}"
+        raise ValueError(f"accepted is a path below the CPU controller's mount, {limits}")
     return path
 
 
@@ -367,6 +370,6 @@ def read_lab(folder: Path) -> list[ComponentConfig]:
         document = json.loads(path.read_bytes())
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}: accepted is the folder of a lab that is up"]) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError([f"{path}: {error}: accepted is the file that `qioi lab up` writes"]) from None
     return check(LabFile, document, path).components

@@ -6,7 +6,6 @@ A line has the file, the key, the value, and what is accepted.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -16,6 +15,7 @@ from pydantic import BaseModel
 
 from qioi.model.names import in_one_line
 from qioi.settings.salvage import Model, sift
+from qioi.settings.yaml_loader import DEEPEST, StrictLoader
 
 #: What is accepted for a section.
 MAPPING = "a mapping of keys to values"
@@ -74,32 +74,24 @@ def shorten(value: object) -> str:
     """Show a value in at most 60 characters."""
     try:
         text = json.dumps(value, default=str)
-    except (TypeError, ValueError):  # YAML's keys may be dates, and its values may contain themselves; JSON's may not
+    except TypeError:  # YAML's keys may be dates; JSON's may not
         text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-class UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses keys that stand twice: YAML says that keys are unique, PyYAML silently takes the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice."""
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for key in (key for key, count in Counter(keys).items() if count > 1):
-            raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=node.start_mark)
-        return super().construct_mapping(node, deep)
 
 
 def read_yaml(path: Path) -> object:
     """Read the file; an empty one is an empty mapping."""
     try:
         with path.open("rb") as file:
-            document = yaml.load(file, UniqueKeyLoader)
+            document = yaml.load(file, StrictLoader)
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}: accepted is a readable YAML file"]) from None
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}:" if error.problem_mark else ""
-        raise ConfigError([f"{path}:{line} {error.problem or error.context}: accepted is YAML"]) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, a 30th of February, nested too deeply
+        problem = in_one_line(str(error.problem or error.context))
+        raise ConfigError([f"{path}:{line} {problem}: accepted is YAML"]) from None
+    except RecursionError:
+        raise ConfigError([f"{path}: nested too deeply: accepted are {DEEPEST} levels"]) from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # no UTF-8, or a character that there is not
         raise ConfigError([f"{path}: {str(error).splitlines()[0]}: accepted is YAML in UTF-8"]) from None
     return {} if document is None else document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -18,6 +19,9 @@ RoleName = Literal["peer", "orderer", "chaincode", "broker", "support", "replica
 #: The sections that may find more components than those that are listed.
 DISCOVERIES = ("docker", "podman", "containerd", "systemd", "kubernetes")
 Pattern = Annotated[str, Field(min_length=1)]
+#: The most bytes of a name and, with the zero byte at its end, of a path (limits.h).
+LONGEST_NAME, LONGEST_PATH = 255, 4096
+SHORT = f", of names of at most {LONGEST_NAME} bytes and of fewer than {LONGEST_PATH} bytes"
 
 
 class Strict(BaseModel):
@@ -33,10 +37,20 @@ def readable(name: str) -> str:
     return name
 
 
+def is_path(path: str) -> bool:
+    """Whether the kernel takes a path: no zero byte, and names and a whole that are short enough."""
+    try:
+        name = os.fsencode(path)
+    except UnicodeEncodeError:  # JSON can say half of a character
+        return False
+    fits = len(name) < LONGEST_PATH and all(len(one) <= LONGEST_NAME for one in name.split(b"/"))
+    return bool(path) and b"\0" not in name and fits
+
+
 def usable(path: str) -> str:
     """Accept the path of a file."""
-    if not path or "\0" in path:
-        raise ValueError("accepted is a path")
+    if not is_path(path):
+        raise ValueError(f"accepted is a path{SHORT}")
     return path
 
 
@@ -55,7 +69,7 @@ Channel = Annotated[str, AfterValidator(channel_name)]
 def engine_socket(path: str) -> str:
     """Accept the path of a Unix socket: control groups and logs are read on this host."""
     path = path.removeprefix("unix://")
-    if not path.startswith("/") or "\0" in path:
+    if not path.startswith("/") or not is_path(path):
         raise ValueError("accepted is the absolute path of the engine's Unix socket on this host")
     return path
 
@@ -88,8 +102,8 @@ def is_web_address(url: str) -> bool:
 
 def absolute(path: str) -> str:
     """Accept an absolute path."""
-    if not path.startswith("/") or "\0" in path:
-        raise ValueError("accepted is an absolute path")
+    if not path.startswith("/") or not is_path(path):
+        raise ValueError(f"accepted is an absolute path{SHORT}")
     return path
 
 

@@ -114,8 +114,8 @@ def test_the_users_own_network(configs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: [", "is not YAML"),
-        ("- 1", "a mapping is accepted, not list"),
+        ("a: [", "accepted is YAML"),
+        ("- 1", "accepted is a mapping, not list"),
         ("version: 2", r"caliper: missing"),
         ("{version: 2, caliper: {}, channels: [], organizations: }", "organizations: null: accepted is a valid list"),
         ("{version: 2, caliper: {}, channels: [], organizations: [{mspId: A}]}", r"organizations\.0\.mspid: missing"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bad_documents import BAD, as_bytes
 from running import Site, end
 from waiting import PATIENCE, until
 
@@ -45,6 +46,39 @@ def test_a_broken_configuration_keeps_the_old_one_and_says_so(site: Site) -> Non
     assert status == 0, text
     assert "reload refused: " in text
     assert "stays in force" in text
+
+
+def test_no_file_ends_a_daemon_that_reads_it_again(site: Site) -> None:
+    share = site.component("peer0")
+    process = site.start()
+    raised(site, share)
+    for number, (content, said) in enumerate(BAD.values(), 1):
+        (site.folder / "qioi.yaml").write_bytes(as_bytes(content))
+        process.send_signal(signal.SIGHUP)
+        until(lambda number=number: reloads(site) == (0, number))  # type: ignore[misc]
+        (problem,) = site.status()["configuration"]["problems"]  # type: ignore[index]
+        assert problem.startswith(f"{site.folder / 'qioi.yaml'}: {said}")
+    (site.folder / "qioi.yaml").unlink()
+    (site.folder / "qioi.yaml").mkdir()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (0, len(BAD) + 1))
+    (site.folder / "qioi.yaml").rmdir()
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (1, len(BAD) + 1))
+    assert value(share) > 1024
+    assert end(process)[0] == 0
+
+
+@pytest.mark.parametrize("group", ["x" * 256, "/".join(["x" * 200] * 20)], ids=["name", "path"])
+def test_a_group_that_no_kernel_could_have_refuses_the_reload(site: Site, group: str) -> None:
+    site.component("peer0")
+    process = site.start()
+    site.components.append({**site.components[0], "name": "peer1", "cgroup": group})
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (0, 1))
+    assert end(process)[0] == 0
 
 
 def test_a_good_one_takes_effect_and_no_share_falls_back(site: Site) -> None:

@@ -1,0 +1,114 @@
+"""Files of YAML: what cannot be used is refused in one line, whatever it holds, by everything that reads such files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bad_documents import BAD, as_bytes
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from settings_file import GOOD, problems
+
+from qioi.experiment import catalogue
+from qioi.lab.caliper_files import load_mapping
+from qioi.processes.errors import LabError
+from qioi.settings.config import load_config, survey
+from qioi.settings.documents import ConfigError, read_yaml
+
+every_bad_one = pytest.mark.parametrize(("content", "said"), BAD.values(), ids=list(BAD))
+
+
+def refusals(path: Path, load: Callable[[Path], object]) -> list[str]:
+    try:
+        load(path)
+    except ConfigError as error:
+        return list(error.problems)
+    except LabError as error:
+        return str(error).splitlines()
+    return []
+
+
+@every_bad_one
+@pytest.mark.parametrize("load", [load_config, catalogue.load, load_mapping])
+def test_one_line_says_what_is_wrong(
+    tmp_path: Path, load: Callable[[Path], object], content: str | bytes, said: str
+) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_bytes(as_bytes(content))
+    (line,) = refusals(path, load)
+    assert line.startswith(f"{path}: {said}")
+    assert ": accepted " in line
+    assert line.isprintable()
+
+
+@pytest.mark.parametrize("load", [load_config, catalogue.load, load_mapping])
+def test_what_is_no_file(tmp_path: Path, load: Callable[[Path], object]) -> None:
+    for path in (tmp_path, tmp_path / "none", tmp_path / ("x" * 256), tmp_path / "a\0b"):
+        (line,) = refusals(path, load)
+        assert ": accepted is " in line
+
+
+def test_a_deep_lab_file(tmp_path: Path) -> None:
+    (tmp_path / "lab.json").write_text("[" * 99_999)
+    (found,) = problems(tmp_path, {"lab": "."})
+    assert found.endswith("accepted is the file that `qioi lab up` writes")
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "/".join(["x" * 200] * 21), "\ud800"], ids=["long", "long path", "half"])
+@pytest.mark.parametrize("key", ["cgroup", "log"])
+def test_names_that_no_file_can_have(tmp_path: Path, key: str, name: str) -> None:
+    """A lab's file is JSON, which can say half of a character."""
+    (tmp_path / "lab.json").write_text(json.dumps({"components": [{**GOOD["components"][0], key: name}]}))
+    (found,) = problems(tmp_path, {"lab": "."})
+    assert found.startswith(f"lab.json: components.0.{key}: ")
+    assert found.endswith("of names of at most 255 bytes and of fewer than 4096 bytes")
+
+
+def test_names_as_long_as_they_may_be(tmp_path: Path) -> None:
+    one = {**GOOD["components"][0], "cgroup": f"{'é' * 127}/{'x' * 255}"}
+    (tmp_path / "lab.json").write_text(json.dumps({"components": [one]}))
+    path = tmp_path / "qioi.yaml"
+    path.write_text("lab: .\n")
+    assert load_config(path).components[0].cgroup == one["cgroup"]
+
+
+#: Pieces of which small documents are made, most of them bad.
+pieces = st.lists(
+    st.sampled_from([
+        "a", "period", "channels", "red", ": ", "? ", "- ", "\n", " ", "  ", "[", "]", "{", "}", ", ", "&a ", "*a",
+        "!!int ", "!!float ", "!!bool ", "!!set ", "!!omap ", "!!pairs ", "!!binary ", "!!timestamp ", "!!str ",
+        "!!map ", "<<", "!!seq ", "!!null ", '""', "'", '"\\', "x", "1", "0x", "0o7", "1:60", "1e9", ".inf", "~", "=",
+        "#", "2026-13-01", "|\n", ">-\n", "%YAML 1.1\n", "---\n", "...\n", "\t", "\0", "\x85", "\ufeff", "\udcff",
+    ]),
+    max_size=12,
+).map("".join)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
+@given(pieces)
+def test_any_text_is_read_or_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "qioi.yaml"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    try:
+        read_yaml(path)
+    except ConfigError as error:
+        (line,) = error.problems
+        assert ": accepted " in line
+        assert line.isprintable()
+    assert all(line.isprintable() for line in survey(path)[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["run", "-c"], ["check", "-c"], ["experiment", "run"]])
+def test_a_command_ends_with_the_line_and_status_1(tmp_path: Path, command: list[str]) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text('period: !!int ""')
+    words = [sys.executable, "-m", "qioi.cli", *command, str(path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f'Error: {path}: line 1: "" is no int: accepted is YAML\n'
