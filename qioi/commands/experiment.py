@@ -6,7 +6,8 @@ import itertools
 import json
 import subprocess
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -36,6 +37,8 @@ from qioi.processes.errors import LabError
 RESULTS = Path("results", "experiments")
 #: The seed of all random choices, unless another one is asked for.
 SEED = 1
+#: The first port of the ledgers, unless another one is asked for.
+BASE_PORT = 17_000
 
 
 @click.group()
@@ -50,17 +53,8 @@ def command() -> None:
 def list_(output: str, standard: bool, paper_size: bool) -> None:
     """List the experiments, and how long each takes."""
     with one_line_errors():
-        found = catalogue.find_all([catalogue.ALL])
-        timed = [at_standard(spec) if standard else (spec, spec.timing) for spec in found]
-        plans = [
-            make_plan(
-                with_binaries(of_size(spec, paper_size=paper_size), None),
-                machine().cores,
-                paper_size=paper_size,
-                timing=timing,
-            )
-            for spec, timing in timed
-        ]
+        asked = Asked(standard=standard, paper_size=paper_size)
+        plans = [plan_of(spec, asked) for spec in catalogue.find_all([catalogue.ALL])]
     if output == "json":
         click.echo(json.dumps([as_json(plan) for plan in plans], indent=2))
         return
@@ -92,24 +86,24 @@ def as_json(plan: Plan) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What `run` was asked for, for every experiment alike."""
+    """What `run` was asked for, for every experiment alike; `list` lays them out as a `run` without options would."""
 
-    output: Path
-    resume: bool
-    loads: tuple[str, ...]
-    arms: tuple[str, ...]
-    only_networks: tuple[str, ...]
-    standard: bool
-    paper_size: bool
-    repeats: int | None
-    duration: float | None
-    warmup: float | None
-    seed: int
-    smoke: bool
-    base_port: int
-    networks: dict[str, str]
-    binaries: str | None
-    folder: Path | None
+    output: Path = RESULTS
+    resume: bool = False
+    loads: tuple[str, ...] = ()
+    arms: tuple[str, ...] = ()
+    only_networks: tuple[str, ...] = ()
+    standard: bool = False
+    paper_size: bool = False
+    repeats: int | None = None
+    duration: float | None = None
+    warmup: float | None = None
+    seed: int = SEED
+    smoke: bool = False
+    base_port: int = BASE_PORT
+    networks: Mapping[str, str] = field(default_factory=dict)
+    binaries: str | None = None
+    folder: Path | None = None
 
     def directory_of(self, spec: ExperimentSpec) -> Path:
         """Say where the ledgers of an experiment stand."""
@@ -154,7 +148,7 @@ class Asked:
 @click.option("--warmup", type=click.FloatRange(min=0.5), help="Seconds before, in place of the file's.")
 @click.option("--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Of all random choices.")
 @click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
-@click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
+@click.option("--base-port", type=click.IntRange(1024, 65_000), default=BASE_PORT, show_default=True)
 @click.option("--runtime", type=click.Choice(RUNTIMES), help="Of every network, in place of the file's.")
 @click.option("--system", type=click.Choice(LEDGERS), help="Of every network, in place of the file's.")
 @click.option(
@@ -201,22 +195,22 @@ def run(
     directory = (resume or output or RESULTS / time.strftime("%Y%m%d-%H%M%S")).resolve()
     networks = {"runtime": runtime, "system": system}
     asked = Asked(
-        directory,
-        resume is not None,
-        loads,
-        arms,
-        only_networks,
-        standard,
-        paper_size,
-        repeats,
-        duration,
-        warmup,
-        seed,
-        smoke,
-        base_port,
-        {key: value for key, value in networks.items() if value is not None},
-        str(binaries.resolve()) if binaries else None,
-        folder,
+        output=directory,
+        resume=resume is not None,
+        loads=loads,
+        arms=arms,
+        only_networks=only_networks,
+        standard=standard,
+        paper_size=paper_size,
+        repeats=repeats,
+        duration=duration,
+        warmup=warmup,
+        seed=seed,
+        smoke=smoke,
+        base_port=base_port,
+        networks={key: value for key, value in networks.items() if value is not None},
+        binaries=str(binaries.resolve()) if binaries else None,
+        folder=folder,
     )
     console = Console()
     with one_line_errors():

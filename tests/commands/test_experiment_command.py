@@ -7,14 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from qioi.commands.experiment import SEED, Asked
+from qioi.commands.experiment import Asked
 from qioi.experiment import catalogue
 
-PLAIN = Asked(
-    *(Path("results"), False, (), (), ()),
-    *(False, False, None, None, None),
-    *(SEED, False, 17_000, {}, None, Path("/dev/shm/lab")),
-)
+PLAIN = Asked(folder=Path("/dev/shm/lab"))
 
 
 @pytest.mark.parametrize(
