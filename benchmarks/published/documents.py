@@ -118,7 +118,7 @@ def verdict(figure: str, values: Sequence[float | None], bounds: Mapping[str, st
     known = sum(value is not None for value in values)
     if not bounds or 2 * known <= len(values):
         return ""
-    value = float(figure.split()[0].rstrip("x").replace(",", ""))
+    value = float(figure.removeprefix("under ").split()[0].rstrip("x").replace(",", ""))
     reached = float(bounds.get("least", value)) <= value <= float(bounds.get("most", value))
     return ", reached" if reached else ", **missed**"
 

@@ -20,13 +20,20 @@ def one(value: float, form: Form) -> str:
         case Form.PERCENT:
             return f"{100 * value:.0f} %" if value >= 0.1 or value == 0 else f"{100 * value:.2f} %"
         case Form.TIMES:
-            return f"{value:.0f}x" if value >= 10 else f"{value:.2f}x"
+            return times(value)
         case Form.MILLISECONDS:
             return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"
         case Form.SECONDS:
             return f"{value:.2f} s"
         case Form.NUMBER:
             return f"{value:.3g}" if value < 100 else f"{value:,.0f}"
+
+
+def times(value: float) -> str:
+    """Write a ratio. One that would be rounded to nothing is said to be under the least that is shown."""
+    if value < 0.005:
+        return "under 0.01x" if value > 0 else "0x"
+    return f"{value:.0f}x" if value >= 10 else f"{value:.2f}x"
 
 
 def spread(values: Sequence[float | None], form: Form) -> str:

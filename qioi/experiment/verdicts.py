@@ -66,7 +66,7 @@ def percent(value: float) -> str:
 
 def finely(ratio: float) -> str:
     """Format a ratio that one hundredth decides about."""
-    return f"{ratio:.3f}x" if ratio < 2 else times(ratio)
+    return f"{ratio:.3f}x" if 0.1 <= ratio < 2 else times(ratio)
 
 
 def graded(good: bool | None, summary: Summary) -> str:

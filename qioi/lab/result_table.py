@@ -13,6 +13,8 @@ from qioi.model import Role
 GOOD_THROUGHPUT = 0.95
 GOOD_LATENCY = 1.5
 GOOD_DUE = 0.95
+#: The least ratio that is shown as a number.
+LEAST_RATIO = 0.0001
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,9 @@ def percent(ratio: float) -> str:
 
 
 def times(ratio: float) -> str:
-    """Format a multiple."""
+    """Format a multiple. One that would be rounded to nothing is said to be under the least that is shown."""
+    if ratio < LEAST_RATIO / 2:
+        return f"under {LEAST_RATIO:.4f}x" if ratio > 0 else "0x"
     digits = 0 if ratio >= 10 else 1 if ratio >= 2 else 2 if ratio >= 0.1 else 3 if ratio >= 0.01 else 4
     return f"{ratio:.{digits}f}x"
 

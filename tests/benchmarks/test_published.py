@@ -138,6 +138,7 @@ def imported(script: Path) -> set[str]:
         ("100 % (98 % .. 101 %)", {"least": "100"}, ", reached"),
         ("-", {"most": "1"}, ""),
         ("1.10x", {}, ""),
+        ("under 0.01x", {"most": "0.5"}, ", reached"),
     ],
 )
 def test_a_goal_is_reached_by_the_median_as_it_is_written(figure: str, bounds: dict[str, str], said: str) -> None:

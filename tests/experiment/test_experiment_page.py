@@ -20,6 +20,7 @@ from qioi.experiment.method import SETTLED, settles
 from qioi.experiment.page import write_report
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.store import Store
+from qioi.experiment.verdicts import finely
 
 pytestmark = pytest.mark.slow  # each draws a report with all of its pictures
 
@@ -320,3 +321,8 @@ def test_kinds_of_operations_are_shown_as_boxes(document: dict[str, Any], tmp_pa
     assert "get, ms" in text
     assert "insert, ms" in text
     assert text.count(">none<") == 5  # of the six boxes, five kinds had no operation
+
+
+def test_a_goals_ratio_has_three_decimals_where_they_say_something() -> None:
+    spelled = [finely(ratio) for ratio in (0.9496, 1.4999, 2.345, 0.0421, 0.0004, 1e-6)]
+    assert spelled == ["0.950x", "1.500x", "2.3x", "0.042x", "0.0004x", "under 0.0001x"]

@@ -102,7 +102,15 @@ def test_times_are_spelt_with_about_three_digits(value: float, text: str) -> Non
 
 def test_ratios_are_spelt_for_people() -> None:
     assert (times(1.234), times(5.67), times(123.4), percent(0.987)) == ("1.23x", "5.7x", "123x", "99 %")
-    assert (times(0.985), times(0.0263)) == ("0.98x", "0.026x")
+    assert (times(0.985), times(0.0263), times(0.00631)) == ("0.98x", "0.026x", "0.0063x")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(0.0001, "0.0001x"), (0.00006, "0.0001x"), (0.00004, "under 0.0001x"), (1e-9, "under 0.0001x"), (0.0, "0x")],
+)
+def test_a_ratio_below_its_last_digit_is_not_said_to_be_nothing(ratio: float, text: str) -> None:
+    assert times(ratio) == text
 
 
 def test_noise_from_outside_is_said(arms: list[ArmFigures]) -> None:
