@@ -20,7 +20,6 @@ from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
-from qioi.model import DEFAULT_SHARES
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
 
@@ -102,12 +101,15 @@ def placed(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 @contextmanager
 def by_hand(lab: Lab, network: Network, shares: int | None) -> Iterator[None]:
-    """Hold all components at a share, as an operator would; ``None`` leaves them alone."""
-    groups = [lab.tree.group(one.name) for one in network.nodes if shares is not None]
+    """Hold all components at a share, as an operator would, and put back what was found; ``None`` leaves them alone."""
+    if shares is None:
+        yield
+        return
+    found = [(group, group.shares()) for group in (lab.tree.group(one.name) for one in network.nodes)]
     try:
-        for group in groups:
-            group.set_shares(shares or DEFAULT_SHARES)
+        for group, _ in found:
+            group.set_shares(shares)
         yield
     finally:
-        for group in groups:
-            group.set_shares(DEFAULT_SHARES)
+        for group, before in found:
+            group.set_shares(before)

@@ -42,19 +42,20 @@ def test_a_labs_error_is_the_commands(tmp_path: Path) -> None:
     assert (done.exit_code, done.output) == (1, "Error: no neighbours\n")
 
 
-def test_shares_by_hand_end_with_what_they_are_for() -> None:
+@pytest.mark.parametrize("found", [1024, 400, 2048])
+def test_shares_by_hand_end_with_what_was_found(found: int) -> None:
     tree = Tree(f"qioi-test-{uuid.uuid4().hex[:8]}")
     tree.create()
     try:
-        group = tree.group("peer0").create(1024)
+        group = tree.group("peer0").create(found)
         lab: Any = SimpleNamespace(tree=tree)
         network: Any = SimpleNamespace(nodes=[SimpleNamespace(name="peer0")])
         with by_hand(lab, network, None):
-            assert group.shares() == 1024
+            assert group.shares() == found
         with contextlib.suppress(LabError), by_hand(lab, network, 5120):
             assert group.shares() == 5120
             raise LabError("ended")
-        assert group.shares() == 1024
+        assert group.shares() == found
     finally:
         tree.remove()
 
