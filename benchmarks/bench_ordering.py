@@ -19,7 +19,6 @@ import json
 import math
 import signal
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +28,11 @@ from pathlib import Path
 
 import click
 
+from qioi.experiment.calibration import Calibration, calibrate, speed
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun
 from qioi.lab.machine import Snapshot, between, machine, snapshot
-from qioi.lab.network import Node, find_binary
+from qioi.lab.network import Node
 from qioi.lab.options import LabOptions
 from qioi.lab.readiness import follower
 from qioi.lab.signals import ending_signals_interrupt
@@ -104,13 +104,6 @@ class Figures:
     def cpu_per_tx(self) -> float:
         """The CPU time of all processes for one transaction."""
         return sum(self.cpu.values())
-
-
-def calibrate(folder: Path) -> dict[str, float]:
-    """Measure this machine's signatures, flushes and wake-ups, in microseconds."""
-    command = [str(find_binary()), "calibrate", "--dir", str(folder)]
-    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return {name: float(value) for name, value in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +192,7 @@ def measure(lab: Lab, setting: Setting, plan: LoadPlan, base_port: int, folder: 
 class Repeat:
     """One repeat: the calibration, and figures by setting and load."""
 
-    calibration: Mapping[str, float]
+    calibration: Calibration
     figures: Mapping[str, Mapping[str, Figures]]
 
 
@@ -209,7 +202,7 @@ def read_repeats(path: Path) -> list[Repeat]:
         return []
     return [
         Repeat(
-            each["calibration"],
+            Calibration(**each["calibration"]),
             {
                 name: {load: Figures(**figures) for load, figures in loads.items()}
                 for name, loads in each["figures"].items()
@@ -267,10 +260,7 @@ def table(repeats: Sequence[Repeat]) -> str:
         left = [ratio for each in repeats if (ratio := of_one_dead(each, load)) is not None]
         if left:
             lines += ["", f"{load}, one of four dead, its CPU taken out: {middle(left, 2)} of the throughput."]
-    calibration = (
-        f"{name} {middle([each.calibration[name] for each in repeats], 1)}" for name in repeats[0].calibration
-    )
-    lines += ["", "Calibration: " + ", ".join(calibration)]
+    lines += ["", f"Calibration: {speed([each.calibration for each in repeats])}"]
     return "\n".join(lines) + "\n"
 
 
@@ -279,7 +269,7 @@ def one_repeat(
 ) -> Repeat:
     """Measure every setting under its loads."""
     calibration = calibrate(folder)
-    click.echo(", ".join(f"{name} {value:.1f}" for name, value in calibration.items()))
+    click.echo(speed([calibration]))
     found: dict[str, dict[str, Figures]] = {}
     for load, plan in plans.items():
         for setting in wanted:

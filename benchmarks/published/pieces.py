@@ -32,6 +32,8 @@ LAB = (
 )
 #: What has an ended benchmark clean up.
 ENDING = ("qioi/lab/signals.py",)
+#: What a benchmark that begins each repeat with a calibration runs for that.
+CALIBRATED = ("qioi/experiment/calibration.py",)
 LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_figures"))
 FABRIC = (*LAWS, "benchmarks/bench_fabric.py")
 #: What real Fabric runs, or is driven and timed by, of the bundled ledger.
@@ -177,6 +179,7 @@ PIECES = (
         (
             *LEDGER,
             *SITE,
+            *CALIBRATED,
             "qioi/model",
             "qioi/processes",
             "benchmarks/bench_ledger.py",
@@ -251,7 +254,7 @@ PIECES = (
         "ordering",
         "Ways to order: 2 peers, 1 KB writes, stream mode, TLS",
         ("bench_ordering.py", "--output", "{out}"),
-        (*EVERY_WAY, "qioi/lab", "qioi/model", "qioi/processes", "benchmarks/bench_ordering.py"),
+        (*EVERY_WAY, *CALIBRATED, "qioi/lab", "qioi/model", "qioi/processes", "benchmarks/bench_ordering.py"),
         13,
         ledgers.ordering,
     ),
@@ -260,7 +263,7 @@ PIECES = (
         "The leading orderer is killed, or frozen: 2 peers, 8 clients, stream mode, TLS",
         ("bench_leader.py", "--output", "{out}"),
         (
-            *(*EVERY_WAY, "qioi/lab", "qioi/model", "qioi/processes"),
+            *(*EVERY_WAY, *CALIBRATED, "qioi/lab", "qioi/model", "qioi/processes"),
             *("benchmarks/bench_ordering.py", "benchmarks/bench_leader.py", "benchmarks/lab_bench.py"),
         ),
         10,

@@ -132,10 +132,14 @@ def test_ways_to_order_stand_beside_raft_of_the_same_repeat(tmp_path: Path) -> N
             "success": 1.5,
         }
 
+    speed = dataclasses.asdict(SPEED)
     repeats = [
-        {"calibration": {}, "figures": {"raft": {"many": run(1000, 0.5)}, "pbft, one dead": {"many": run(600, 1.0)}}},
         {
-            "calibration": {},
+            "calibration": speed,
+            "figures": {"raft": {"many": run(1000, 0.5)}, "pbft, one dead": {"many": run(600, 1.0)}},
+        },
+        {
+            "calibration": speed,
             "figures": {
                 "raft": {"many": run(500, 0.5, others=OTHERS + 0.1)},
                 "pbft, one dead": {"many": run(400, 0.75)},
