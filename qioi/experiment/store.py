@@ -57,7 +57,7 @@ class Store:
     def _read(self) -> dict[str, Any]:
         path = self.directory / "run.json"
         try:
-            found = json.loads(path.read_text())
+            found = documents.read_json(path)
         except FileNotFoundError:
             raise SpecError([f"{self.directory} holds no run: {path.name} is missing"]) from None
         except ValueError as error:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +57,7 @@ def bundled_network(template: Path, description: Path) -> Document:
     base = description.parent.resolve()
     document = load_mapping(template)
     try:
-        network = json.loads(description.read_text())
+        network = documents.read_json(description)
         nodes = network["nodes"]
         contracts = list(dict.fromkeys(str(n["chaincode"]) for n in nodes if n["role"] == "chaincode"))
         channel, organization = document["channels"][0], document["organizations"][0]

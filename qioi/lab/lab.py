@@ -35,6 +35,7 @@ from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running
 from qioi.processes.tree import Program, Tree
+from qioi.settings.documents import read_json
 
 #: A folder on a disk: flushing costs nothing below /run, which is mostly a tmpfs.
 DEFAULT_DIRECTORY = Path("/var/lib/qioi-lab")
@@ -202,8 +203,12 @@ class Lab:
     def state(self) -> dict[str, Any]:
         """Read lab.json."""
         self.network()
-        document = json.loads(self.state_file.read_text())
-        assert isinstance(document, dict)
+        try:
+            document = read_json(self.state_file)
+            if not isinstance(document, dict):
+                raise ValueError("no mapping")
+        except ValueError as error:
+            raise LabError(f"{self.state_file}: {error}: accepted is the file that `qioi lab up` writes") from None
         return document
 
     def down(self, *, keep_files: bool = False) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import qioi
 from qioi.model import Role
 from qioi.processes.errors import LabError
+from qioi.settings.documents import read_json
 
 BINARY_NAME = "qioi-ledger"
 
@@ -52,7 +52,7 @@ class Network:
 def load_network(path: Path) -> Network:
     """Read network.json; LabError names the file and the key of what is missing or malformed."""
     try:
-        document = json.loads(path.read_text())
+        document = read_json(path)
         return Network(
             path=path,
             channels=tuple(str(channel) for channel in document["channels"]),

@@ -5,7 +5,6 @@ A problem is one line: file, key, value, and what is accepted. The daemon does n
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from qioi.discovery.recognise import organisation
 from qioi.model import MAX_SHARES, MIN_SHARES, Component, Credentials, Role
 from qioi.model.counting import Count
 from qioi.settings.contradictions import contradictions, shares_apart
-from qioi.settings.documents import MAPPING, ConfigError, check, describe, read_yaml
+from qioi.settings.documents import MAPPING, ConfigError, check, describe, read_json, read_yaml
 from qioi.settings.kubernetes import KubernetesConfig
 from qioi.settings.salvage import Place, sift
 from qioi.settings.sections import (
@@ -367,9 +366,9 @@ def read_lab(folder: Path) -> list[ComponentConfig]:
     """Read the components of a running lab."""
     path = folder / "lab.json"
     try:
-        document = json.loads(path.read_bytes())
+        document = read_json(path)
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}: accepted is the folder of a lab that is up"]) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ConfigError([f"{path}: {error}: accepted is the file that `qioi lab up` writes"]) from None
     return check(LabFile, document, path).components

@@ -95,3 +95,11 @@ def read_yaml(path: Path) -> object:
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # no UTF-8, or a character that there is not
         raise ConfigError([f"{path}: {str(error).splitlines()[0]}: accepted is YAML in UTF-8"]) from None
     return {} if document is None else document
+
+
+def read_json(path: Path) -> Any:
+    """Read a file that a program wrote. OSError; ValueError: it is no JSON, or nested too deeply."""
+    try:
+        return json.loads(path.read_bytes())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from settings_file import GOOD, problems
 
 from qioi.experiment import catalogue
-from qioi.lab.caliper_files import load_mapping
+from qioi.experiment.store import Store
+from qioi.lab.caliper_files import bundled_network, find_configs, load_mapping
+from qioi.lab.lab import Lab
+from qioi.lab.network import load_network
 from qioi.processes.errors import LabError
-from qioi.settings.config import load_config, survey
+from qioi.settings.config import load_config, read_lab, survey
 from qioi.settings.documents import ConfigError, read_yaml
 
 every_bad_one = pytest.mark.parametrize(("content", "said"), BAD.values(), ids=list(BAD))
@@ -53,10 +56,41 @@ def test_what_is_no_file(tmp_path: Path, load: Callable[[Path], object]) -> None
         assert ": accepted is " in line
 
 
-def test_a_deep_lab_file(tmp_path: Path) -> None:
-    (tmp_path / "lab.json").write_text("[" * 99_999)
-    (found,) = problems(tmp_path, {"lab": "."})
-    assert found.endswith("accepted is the file that `qioi lab up` writes")
+#: JSON that no program of ours writes.
+BAD_JSON = [b"{", b"[" * 99_999, b'{"a":' * 99_999, b"[]", b"null", b'{"nodes": ' + b"9" * 5000 + b"}", b"\xff", b""]
+
+
+def lab_state(folder: Path) -> object:
+    (folder / "lab.json").replace(folder / "lab/lab.json")
+    return Lab(folder / "lab").state()
+
+
+def network_of_caliper(folder: Path) -> object:
+    return bundled_network(find_configs() / "networks" / "fabric.yaml", folder / "network.json")
+
+
+@pytest.mark.parametrize("content", BAD_JSON, ids=lambda content: content[:9].decode(errors="replace"))
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("lab.json", read_lab),
+        ("lab.json", lab_state),
+        ("network.json", lambda folder: load_network(folder / "network.json")),
+        ("network.json", network_of_caliper),
+        ("run.json", lambda folder: Store(folder).document),
+    ],
+    ids=["lab", "state", "network", "caliper", "run"],
+)
+def test_what_programs_write_is_refused_in_one_line_where_it_is_spoilt(
+    tmp_path: Path, name: str, load: Callable[[Path], object], content: bytes
+) -> None:
+    (tmp_path / "lab").mkdir()
+    described: dict[str, object] = {"channels": [], "mode": "block", "consenter": "raft", "nodes": []}
+    (tmp_path / "lab/network.json").write_text(json.dumps(described))
+    (tmp_path / "lab/.qioi-lab").touch()
+    (tmp_path / name).write_bytes(content)
+    (line,) = refusals(tmp_path, load)
+    assert line.startswith(str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["x" * 256, "/".join(["x" * 200] * 21), "\ud800"], ids=["long", "long path", "half"])
