@@ -45,7 +45,7 @@ class StrictLoader(yaml.SafeLoader):
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             for key in (key for key, count in Counter(keys).items() if count > 1):
                 raise refusal(node, f"key {key!r} stands twice")
-        elif isinstance(node, yaml.Node):
+        else:
             raise refusal(node, f"{say(node)} is no {node.tag.rpartition(':')[2]}")
         return super().construct_mapping(node, deep)
 
@@ -66,7 +66,7 @@ def measure(node: yaml.Node, known: dict[int, tuple[int, int] | None]) -> tuple[
         its = measure(inner, known)
         values, levels = values + its[0], max(levels, its[1])
     if levels >= DEEPEST or values > MOST_VALUES:
-        raise refusal(node, f"accepted are {DEEPEST} levels and {MOST_VALUES:,} values")
+        raise refusal(node, f"more than {DEEPEST} levels, or {MOST_VALUES:,} values with aliases written out")
     known[id(node)] = values, levels + 1
     return values, levels + 1
 
