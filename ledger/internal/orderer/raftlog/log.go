@@ -49,13 +49,17 @@ type Log struct {
 // Open reads the log in dir, or begins one for a new group of the given voters. Without voters it belongs to
 // a node that joins a group: its log begins at zero, names no voters, and waits for a member's snapshot. When
 // the log ends in a torn write, as a crash leaves it, the tail is cut off: it was
-// never reported as durable.
+// never reported as durable. A log that is damaged otherwise is refused, by ErrDamaged, and stays as it is.
 func Open(dir string, voters []uint64) (*Log, error) {
 	l := &Log{Memory: raft.NewMemoryStorage(), dir: dir, joins: len(voters) == 0}
 	for _, sub := range []string{l.snapDir(), dir} {
 		if err := durable.MakeDir(sub); err != nil {
 			return nil, err
 		}
+	}
+	err := l.check()
+	if err != nil {
+		return nil, err
 	}
 	begun, err := l.begun()
 	switch {
@@ -114,13 +118,6 @@ func (l *Log) create(voters []uint64) error {
 func (l *Log) reopen() error {
 	snapshot, err := l.newestSnapshot()
 	if err != nil {
-		return err
-	}
-	files, err := filepath.Glob(filepath.Join(l.walDir(), "*.wal"))
-	if err != nil {
-		return err
-	}
-	if err := durable.FromDisk(slices.Max(files)); err != nil { // all others were synced before it was begun
 		return err
 	}
 	start := &walpb.Snapshot{Index: proto.Uint64(0), Term: proto.Uint64(0)} // where the log of a node that joins begins
@@ -186,22 +183,35 @@ func (l *Log) MarkCommitted(index uint64) error {
 }
 
 // Save writes what Raft wants durable; when entries, term or vote are among it,
-// it returns after the fsync.
+// it returns after the fsync. A commit index alone is kept for the next one, or for Sync. So each save that is written is one
+// sync, and ends with the state: what follows a state in the file proves that all before it was durable.
 func (l *Log) Save(state *raftpb.HardState, entries []*raftpb.Entry) error {
+	before, _, err := l.Memory.InitialState()
+	if err != nil {
+		return err
+	}
+	if raft.IsEmptyHardState(state) {
+		state = before
+	}
+	if err := l.Memory.SetHardState(state); err != nil {
+		return err
+	}
+	if !raft.MustSync(state, before, len(entries)) {
+		return nil
+	}
 	if err := l.wal.Save(state, entries); err != nil {
 		return fmt.Errorf("raft log %s: %w", l.dir, err)
-	}
-	if !raft.IsEmptyHardState(state) {
-		if err := l.Memory.SetHardState(state); err != nil {
-			return err
-		}
 	}
 	return l.Memory.Append(entries)
 }
 
 // Sync makes durable what Save need not have: a commit index alone.
 func (l *Log) Sync() error {
-	if err := l.wal.Sync(); err != nil {
+	state, _, err := l.Memory.InitialState()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(l.wal.Save(state, nil), l.wal.Sync()); err != nil {
 		return fmt.Errorf("raft log %s: %w", l.dir, err)
 	}
 	return nil
@@ -234,12 +244,8 @@ func (l *Log) Compact(index, height uint64, conf *raftpb.ConfState) error {
 		return fmt.Errorf("raft snapshot at %d: %w", index, err)
 	}
 	// A snapshot beyond what the log knows to be committed would not count when it is opened again.
-	state, _, err := l.Memory.InitialState()
-	if err != nil {
+	if err := l.Sync(); err != nil {
 		return err
-	}
-	if err := l.wal.Save(state, nil); err != nil {
-		return fmt.Errorf("raft log %s: %w", l.dir, err)
 	}
 	if err := l.persist(created); err != nil {
 		return err
