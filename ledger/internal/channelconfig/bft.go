@@ -22,6 +22,9 @@ type BFTOptions struct {
 	BatchBytes int
 }
 
+// MaxBFT is how many consenters a channel has of which some may lie: their certificates have no more signatures.
+const MaxBFT = 64
+
 // defaults are what NewGenesis writes.
 var bftDefaults = smartbftpb.Options{RequestBatchMaxCount: 512, RequestBatchMaxBytes: 1 << 20, ViewChangeTimeout: "2s"}
 
@@ -37,8 +40,8 @@ func decodeBFT(o *Orderer, group *commonpb.ConfigGroup, metadata []byte) error {
 	if err := get(group, keyOrderers, &orderers); err != nil {
 		return err
 	}
-	if len(orderers.ConsenterMapping) == 0 {
-		return fmt.Errorf("%s: at least one consenter is accepted", keyOrderers)
+	if n := len(orderers.ConsenterMapping); n == 0 || n > MaxBFT {
+		return fmt.Errorf("%s: %d consenters: 1 to %d are accepted", keyOrderers, n, MaxBFT)
 	}
 	var opts smartbftpb.Options
 	if err := protoutil.Unmarshal(metadata, &opts); err != nil {

@@ -63,12 +63,12 @@ func TestBlocksNeedAQuorumOfConsenters(t *testing.T) {
 	}
 }
 
-// consentersChannel is a channel of four consenters, with certificates of their organisation.
-func consentersChannel(t *testing.T, kind string) (*channel, Genesis) {
+// consentersChannel is a channel of n consenters, with certificates of their organisation.
+func consentersChannel(t *testing.T, kind string, n int) (*channel, Genesis) {
 	t.Helper()
 	w, g := newWorld(t)
 	g.ConsensusType, g.Consenters = kind, nil
-	for i := range 4 {
+	for i := range n {
 		name := fmt.Sprint("orderer", i)
 		tls := []byte(issued(t, w["OrdererMSP"], name, "localhost"))
 		g.Consenters = append(g.Consenters, &etcdraftpb.Consenter{
@@ -104,7 +104,7 @@ func issued(t *testing.T, authority *ca.Authority, name string, hosts ...string)
 func TestIdentitiesChangeOneAtATime(t *testing.T) {
 	for _, kind := range []string{BFT, Zyzzyva} {
 		t.Run(kind, func(t *testing.T) {
-			c, g := consentersChannel(t, kind)
+			c, g := consentersChannel(t, kind, 4)
 			patched := func(signs ...string) error {
 				var patch Patch
 				for i, identity := range signs {
@@ -128,7 +128,7 @@ func TestIdentitiesChangeOneAtATime(t *testing.T) {
 
 // TestConsentersOutliveTheirAuthority: an update after which a consenter's signatures would not count is refused.
 func TestConsentersOutliveTheirAuthority(t *testing.T) {
-	c, g := consentersChannel(t, BFT)
+	c, g := consentersChannel(t, BFT, 4)
 	own := c.world["OrdererMSP"]
 	next, err := ca.New("next", "OrdererMSP")
 	require.NoError(t, err)
@@ -183,6 +183,24 @@ func TestMalformedConsentersAreRefused(t *testing.T) {
 		set(orderer, keyOrderers, &all)
 		_, err = FromConfig("mychannel", &commonpb.Config{ChannelGroup: root})
 		require.ErrorIs(t, err, ErrInvalid, name)
+	}
+}
+
+// TestMoreConsentersThanACertificateHoldsAreRefused: their certificates could not be read, and nothing would be ordered.
+func TestMoreConsentersThanACertificateHoldsAreRefused(t *testing.T) {
+	for _, kind := range []string{BFT, Zyzzyva} {
+		g, _ := bftWorld(t, MaxBFT+1)
+		g.ConsensusType = kind
+		_, err := NewGenesis(g)
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, "Orderers: 65 consenters: 1 to 64 are accepted")
+
+		c, _ := consentersChannel(t, kind, MaxBFT)
+		tls, identity := issued(t, c.world["OrdererMSP"], "next", "localhost"), issued(t, c.world["OrdererMSP"], "next")
+		one := Patch{Consenters: []ConsenterPatch{{Address: "127.0.0.1:9000", TLSCert: tls, Identity: identity}}}
+		_, err = c.bundle.Updated(c.update(one, c.admins("OrdererMSP")...), time.Now())
+		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorContains(t, err, "Orderers: 65 consenters: 1 to 64 are accepted")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/codectest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
@@ -29,6 +30,11 @@ func TestWrongCountsOfSignaturesCostLittle(t *testing.T) {
 	require.Len(t, signatures, bft.MaxMembers)
 	_, _, err = readSeal(signed(bft.MaxMembers + 1))
 	require.ErrorIs(t, err, bft.ErrEncoding)
+}
+
+// TestAConfigurationNamesNoMoreThanAGroupHas: nobody could read what they sign.
+func TestAConfigurationNamesNoMoreThanAGroupHas(t *testing.T) {
+	require.EqualValues(t, bft.MaxMembers, channelconfig.MaxBFT)
 }
 
 // TestWhatNoClientSendsIsNotRead: anybody who may read the channel can send to its orderers as a client.
