@@ -11,9 +11,6 @@ import (
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
-// mostSaid is how many messages leave together.
-const mostSaid = 64
-
 // Attend connects a client of the orderers' protocol, where there is such a part. Who may read the channel may attend.
 func (n *Node) Attend(stream streampb.Stream_AttendServer) error {
 	first, err := stream.Recv()
@@ -27,12 +24,12 @@ func (n *Node) Attend(stream streampb.Stream_AttendServer) error {
 	if err != nil {
 		return followError(err)
 	}
-	part := ch.part()
-	if part == nil {
+	taken := ch.taking.Load()
+	if taken == nil {
 		return followError(errNotConsenter)
 	}
 	var attendance *consensus.Attendance
-	if attended, is := part.(consensus.Attended); is {
+	if attended, is := taken.Consenter.(consensus.Attended); is {
 		attendance = attended.Attend()
 	}
 	if attendance == nil {
@@ -42,29 +39,25 @@ func (n *Node) Attend(stream streampb.Stream_AttendServer) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	go func() { cancel(hearAll(stream, attendance)) }() // it ends with the stream
+	go func() {
+		select {
+		case <-taken.removed: // the client may have been told all that it ever will
+			cancel(followError(errNotConsenter))
+		case <-ctx.Done():
+		}
+	}()
 	for {
 		said, err := ch.nextSaid(ctx, attendance)
-		if err == nil {
-			err = ch.attends(part, msg)
-		}
-		if err == nil {
-			err = stream.Send(said)
-		}
 		if err != nil {
 			return err
 		}
+		if err := ch.admits(msg); err != nil {
+			return followError(err)
+		}
+		if err := stream.Send(said); err != nil {
+			return err
+		}
 	}
-}
-
-// attends checks that a client may go on: the consenter still runs, and the client is still a reader.
-func (ch *channel) attends(part consensus.Consenter, msg *protoutil.Message) error {
-	if ch.part() != part {
-		return followError(errNotConsenter)
-	}
-	if err := ch.admits(msg); err != nil {
-		return followError(err)
-	}
-	return nil
 }
 
 // hearAll takes what the client says, until it goes or says what it must not.
@@ -73,6 +66,9 @@ func hearAll(stream streampb.Stream_AttendServer, attendance *consensus.Attendan
 		said, err := stream.Recv()
 		if err != nil {
 			return err
+		}
+		if n := len(said.Messages); n > protoutil.MostSaid {
+			return status.Errorf(codes.InvalidArgument, "%d messages at once: up to %d are accepted", n, protoutil.MostSaid)
 		}
 		for _, m := range said.Messages {
 			if err := attendance.Hear(m); err != nil {
@@ -85,7 +81,7 @@ func hearAll(stream streampb.Stream_AttendServer, attendance *consensus.Attendan
 // nextSaid gathers what waits for a client.
 func (ch *channel) nextSaid(ctx context.Context, attendance *consensus.Attendance) (*streampb.Said, error) {
 	said := &streampb.Said{}
-	for len(said.Messages) < mostSaid {
+	for len(said.Messages) < protoutil.MostSaid {
 		var told consensus.Told
 		var open bool
 		if said.Group == nil && len(said.Messages) == 0 {

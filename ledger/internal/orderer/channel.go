@@ -39,7 +39,7 @@ type channel struct {
 	dir     string
 	owner   *Node
 	kind    *consensus.Kind
-	taking  atomic.Pointer[consensus.Consenter] // nil while this orderer follows; part reads it
+	taking  atomic.Pointer[membership] // nil while this orderer follows; part reads it
 	waiting *tracker
 	signer  protoutil.Signer
 	metrics *metrics
@@ -53,10 +53,16 @@ type channel struct {
 	hint     atomic.Pointer[string] // the leader's address; empty when that is this orderer, or none leads
 }
 
+// membership is a consenter of this orderer's, and a channel that closes when the others have removed it.
+type membership struct {
+	consensus.Consenter
+	removed chan struct{}
+}
+
 // part is this orderer's consenter; nil while it follows.
 func (ch *channel) part() consensus.Consenter {
 	if c := ch.taking.Load(); c != nil {
-		return *c
+		return c.Consenter
 	}
 	return nil
 }
@@ -114,7 +120,7 @@ func (ch *channel) openPart() error {
 	if err != nil {
 		return err
 	}
-	ch.taking.Store(&consenter)
+	ch.taking.Store(&membership{consenter, make(chan struct{})})
 	return nil
 }
 

@@ -32,7 +32,7 @@ func (ch *channel) run(ctx context.Context) error {
 			if err := ch.agree(ctx, part); !errors.Is(err, consensus.ErrRemoved) {
 				return err
 			}
-			ch.taking.Store(nil)
+			close(ch.taking.Swap(nil).removed)
 			ch.LeaderChanged(part.Leader(), 0)
 			log.Infof("[channel: %s] %s is no longer a consenter and follows", ch.name, ch.owner.cfg.Name)
 		}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -146,8 +148,14 @@ func (a *attendance) send(out bft.Outgoing) {
 	}
 }
 
-// hear takes what an orderer says.
+// hear takes what an orderer says, which is no more at once than an honest one does.
 func (a *attendance) hear(address string, said *streampb.Said) error {
+	if n := len(said.Messages); n > protoutil.MostSaid {
+		return fmt.Errorf("%d messages at once: up to %d are accepted", n, protoutil.MostSaid)
+	}
+	if n := len(said.GetGroup().GetMembers()); n > channelconfig.MaxBFT {
+		return fmt.Errorf("%d members: up to %d are accepted", n, channelconfig.MaxBFT)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if said.Group != nil {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -100,4 +102,23 @@ func TestOthersThanTheConsentersAreNotHeard(t *testing.T) {
 	decided, forget := a.expect(&commonpb.Envelope{Payload: []byte("payload")})
 	forget()
 	assert.Nil(t, decided)
+}
+
+// TestAnOrdererSaysNoMoreAtOnceThanIsAgreed: what an honest one sends, and a lying one would have the gateway read without end.
+func TestAnOrdererSaysNoMoreAtOnceThanIsAgreed(t *testing.T) {
+	w := peertest.New(t, peertest.Options{Liars: 1, Mode: channelconfig.Stream})
+	a := newAttendance(context.Background(), w.Bundle)
+	defer a.cancel()
+	messages := func(n int) *streampb.Said {
+		return &streampb.Said{Messages: slices.Repeat([][]byte{zyzzyva.Encode(&zyzzyva.LocalCommit{Seq: 1})}, n)}
+	}
+	require.NoError(t, a.hear("an orderer", messages(protoutil.MostSaid)))
+	require.ErrorContains(t, a.hear("an orderer", messages(protoutil.MostSaid+1)), "65 messages at once")
+
+	group := func(n int) *streampb.Said {
+		return &streampb.Said{Group: &streampb.OrderingGroup{Members: make([]*streampb.OrderingMember, n)}}
+	}
+	require.NoError(t, a.hear("an orderer", group(channelconfig.MaxBFT)))
+	require.ErrorContains(t, a.hear("an orderer", group(channelconfig.MaxBFT+1)), "65 members")
+	assert.Len(t, a.said["an orderer"].Members, channelconfig.MaxBFT)
 }
