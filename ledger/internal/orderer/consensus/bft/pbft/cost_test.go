@@ -1,7 +1,6 @@
 package pbft_test
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -9,59 +8,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/costtest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
 
-// forged is a signature that an oracle does not believe.
-var forged = []byte("forged")
-
-// counting believes all but forged signatures, and counts what it verifies. A transaction "=" is a configuration.
-type counting struct {
-	scripttest.Trusting
-	verified int
-}
-
-func (o *counting) Verify(_ bft.ID, _, signature []byte) bool {
-	o.verified++
-	return !bytes.Equal(signature, forged)
-}
-
-func (o *counting) Check(tx []byte) (config, ok bool) { return string(tx) == "=", true }
-
-// costs is what a step has verified.
-func (o *counting) costs(core *pbft.Core, from bft.ID, m bft.Message) int {
-	before := o.verified
-	core.Step(1, bft.Received{From: from, Message: m})
-	return o.verified - before
-}
-
 // four is a replica of four, with a window of eight.
-func four(id bft.ID) (*pbft.Core, *counting) {
+func four(id bft.ID) (*pbft.Core, *costtest.Oracle) {
 	cfg := pbft.Config{
 		ID: id, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, Overlap: 4, BatchTxs: 1, BatchBytes: 1 << 20, Pending: 8, PendingBytes: 1 << 20,
 		Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Second,
 	}
-	o := &counting{}
+	o := &costtest.Oracle{}
 	return pbft.New(cfg, o, bft.State{}, nil), o
 }
 
-func quorum(text string) (signatures []bft.Signature) {
-	for _, id := range []bft.ID{1, 3, 4} {
-		signatures = append(signatures, bft.Signature{By: id, Bytes: []byte(text)})
-	}
-	return signatures
-}
-
 func certificate(seq uint64, text string) bft.Certificate {
-	return bft.Certificate{Checkpoint: bft.Checkpoint{Seq: seq, Next: scripttest.GroupOf(4)}, Signatures: quorum(text)}
+	return bft.Certificate{Checkpoint: bft.Checkpoint{Seq: seq, Next: scripttest.GroupOf(4)}, Signatures: costtest.Quorum(text)}
 }
 
 // change is a member's view change, with so many entries that it holds prepared.
 func change(view uint64, by bft.ID, prepared int) *pbft.ViewChange {
 	m := &pbft.ViewChange{View: view, Replica: by, Stable: bft.Certificate{Checkpoint: bft.Checkpoint{Next: scripttest.GroupOf(4)}}, Signature: []byte("signed")}
 	for seq := range uint64(prepared) {
-		m.Prepared = append(m.Prepared, pbft.Prepared{Seq: seq + 1, Digest: bft.Digest{byte(seq)}, Signatures: quorum("signed")})
+		m.Prepared = append(m.Prepared, pbft.Prepared{Seq: seq + 1, Digest: bft.Digest{byte(seq)}, Signatures: costtest.Quorum("signed")})
 	}
 	return m
 }
@@ -73,47 +43,47 @@ func TestAProofCostsOneCertificate(t *testing.T) {
 	for range 1000 {
 		proof.Certificates = append(proof.Certificates, certificate(4, "signed"))
 	}
-	assert.Equal(t, 3, o.costs(core, 9, proof))
+	assert.Equal(t, 3, o.Costs(core, 9, proof))
 	require.EqualValues(t, 4, core.View().Stable)
-	assert.Zero(t, o.costs(core, 9, proof), "it is known")
+	assert.Zero(t, o.Costs(core, 9, proof), "it is known")
 }
 
 // TestViewChangesAreCheapUntilTheyCount: what one holds prepared is verified for a new view alone, and once.
 func TestViewChangesAreCheapUntilTheyCount(t *testing.T) {
 	core, o := four(3)
 	for view := range uint64(100) {
-		require.Equal(t, 1, o.costs(core, 2, change(view+1, 2, 8)))
+		require.Equal(t, 1, o.Costs(core, 2, change(view+1, 2, 8)))
 	}
 	core, o = four(3)
 	leaders := &pbft.NewView{View: 1, Signature: []byte("signed")}
 	for _, id := range []bft.ID{1, 2, 4} {
-		assert.Equal(t, 1, o.costs(core, id, change(1, id, 8)))
+		assert.Equal(t, 1, o.Costs(core, id, change(1, id, 8)))
 		leaders.Changes = append(leaders.Changes, change(1, id, 8))
 	}
-	assert.Equal(t, 1+3*8*3, o.costs(core, 2, leaders), "the leader's signature, and what was not verified yet")
+	assert.Equal(t, 1+3*8*3, o.Costs(core, 2, leaders), "the leader's signature, and what was not verified yet")
 	assert.True(t, core.View().Active)
 }
 
 // TestALeaderVerifiesAViewChangeOnce, however often it counts them.
 func TestALeaderVerifiesAViewChangeOnce(t *testing.T) {
 	core, o := four(2)
-	o.costs(core, 1, change(1, 1, 8))
-	assert.Equal(t, 1+2*8*3, o.costs(core, 3, change(1, 3, 8)), "with the second it follows f+1 into the view that it leads")
+	o.Costs(core, 1, change(1, 1, 8))
+	assert.Equal(t, 1+2*8*3, o.Costs(core, 3, change(1, 3, 8)), "with the second it follows f+1 into the view that it leads")
 	require.False(t, core.View().Active, "it lacks the entries")
 	for range 9 {
-		assert.Zero(t, o.costs(core, 3, &bft.Have{Seq: 9}))
+		assert.Zero(t, o.Costs(core, 3, &bft.Have{Seq: 9}))
 		core.Step(time.Minute, bft.Tick{})
 	}
-	assert.Equal(t, 1+2*8*3+1, o.verified)
+	assert.Equal(t, 1+2*8*3+1, o.Verified)
 }
 
 // TestANewViewThatNoQuorumWantsIsCheap: a liar leads one view in four.
 func TestANewViewThatNoQuorumWantsIsCheap(t *testing.T) {
 	core, o := four(3)
 	unsigned := change(1, 1, 8)
-	unsigned.Signature = forged
+	unsigned.Signature = costtest.Forged
 	m := &pbft.NewView{View: 1, Changes: []*pbft.ViewChange{change(1, 2, 8), unsigned, change(1, 4, 8)}, Signature: []byte("signed")}
-	assert.Equal(t, 3, o.costs(core, 2, m))
+	assert.Equal(t, 3, o.Costs(core, 2, m))
 	assert.False(t, core.View().View == 1)
 }
 
@@ -122,17 +92,17 @@ func TestANewViewThatNoQuorumWantsIsCheap(t *testing.T) {
 func TestACertificateIsBelievedForItsSignatures(t *testing.T) {
 	asks := func(text string) (*pbft.Core, int) {
 		core, o := four(3)
-		o.costs(core, 1, &pbft.Proof{Certificates: []bft.Certificate{certificate(4, "signed")}})
+		o.Costs(core, 1, &pbft.Proof{Certificates: []bft.Certificate{certificate(4, "signed")}})
 		m := change(1, 2, 0)
 		m.Stable = certificate(4, text)
-		cost := o.costs(core, 2, m)
-		o.costs(core, 4, change(1, 4, 0))
+		cost := o.Costs(core, 2, m)
+		o.Costs(core, 4, change(1, 4, 0))
 		return core, cost
 	}
 	core, cost := asks("signed")
 	assert.Equal(t, 1, cost)
 	assert.EqualValues(t, 1, core.View().View, "f+1 have asked for it")
-	core, _ = asks(string(forged))
+	core, _ = asks(string(costtest.Forged))
 	assert.Zero(t, core.View().View, "one has asked for it")
 }
 
@@ -140,9 +110,9 @@ func TestACertificateIsBelievedForItsSignatures(t *testing.T) {
 func TestACheckpointThatNoMemberVouchesForIsDropped(t *testing.T) {
 	core, o := four(3)
 	cp := bft.Checkpoint{Seq: 4, Next: bft.Group{Epoch: 9, Members: make([]bft.ID, 9)}}
-	assert.Zero(t, o.costs(core, 2, &pbft.CheckpointVote{Checkpoint: cp, Signature: []byte("signed")}))
+	assert.Zero(t, o.Costs(core, 2, &pbft.CheckpointVote{Checkpoint: cp, Signature: []byte("signed")}))
 	cp = bft.Checkpoint{Seq: 4, Next: scripttest.GroupOf(4)}
-	assert.Equal(t, 1, o.costs(core, 2, &pbft.CheckpointVote{Checkpoint: cp, Signature: []byte("signed")}))
+	assert.Equal(t, 1, o.Costs(core, 2, &pbft.CheckpointVote{Checkpoint: cp, Signature: []byte("signed")}))
 }
 
 // TestNothingIsProposedAfterAConfiguration: it is the last entry of its epoch, and what is ordered behind it is not ordered.

@@ -8,44 +8,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/costtest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
 
-// counting believes everything, and counts what it verifies.
-type counting struct {
-	scripttest.Trusting
-	verified int
-}
-
-func (o *counting) Verify(bft.ID, []byte, []byte) bool {
-	o.verified++
-	return true
-}
-
-// costs is what a step has verified.
-func (o *counting) costs(core *Core, from bft.ID, m bft.Message) int {
-	before := o.verified
-	core.Step(1, bft.Received{From: from, Message: m})
-	return o.verified - before
-}
-
 // four is a replica of four, with a window of eight.
-func four(id bft.ID) (*Core, *counting) {
+func four(id bft.ID) (*Core, *costtest.Oracle) {
 	cfg := Config{
 		ID: id, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, BatchTxs: 1, BatchBytes: 1 << 20, Pending: 8, PendingBytes: 1 << 20,
 		Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Second,
 	}
-	o := &counting{}
+	o := &costtest.Oracle{}
 	return New(cfg, o, bft.State{}, nil), o
 }
 
 // stable is a checkpoint of four that a quorum has signed.
 func stable(epoch, seq, next uint64) Stable {
-	s := Stable{Checkpoint: bft.Checkpoint{Epoch: epoch, Seq: seq, Next: bft.Group{Epoch: next, Members: scripttest.GroupOf(4).Members}}}
-	for _, id := range []bft.ID{1, 3, 4} {
-		s.Signatures = append(s.Signatures, bft.Signature{By: id})
-	}
-	return s
+	group := bft.Group{Epoch: next, Members: scripttest.GroupOf(4).Members}
+	return Stable{Checkpoint: bft.Checkpoint{Epoch: epoch, Seq: seq, Next: group}, Signatures: costtest.Quorum("")}
 }
 
 // TestAProofCostsOneCertificate of an epoch, however often it has it: followers may ask for verifications without end.
@@ -55,25 +35,25 @@ func TestAProofCostsOneCertificate(t *testing.T) {
 	for range 1000 {
 		proof.Stable = append(proof.Stable, stable(0, 4, 0))
 	}
-	assert.Equal(t, 3, o.costs(core, 9, proof))
+	assert.Equal(t, 3, o.Costs(core, 9, proof))
 	require.EqualValues(t, 4, core.View().Stable)
-	assert.Zero(t, o.costs(core, 9, proof), "it is known")
+	assert.Zero(t, o.Costs(core, 9, proof), "it is known")
 }
 
 // TestAProofOfSeveralEpochs costs one certificate of each, and has the replica fetch.
 func TestAProofOfSeveralEpochs(t *testing.T) {
 	proof := &Proof{Stable: []Stable{stable(0, 5, 5), stable(5, 9, 5), stable(5, 13, 5)}}
 	core, o := four(2)
-	assert.Equal(t, 6, o.costs(core, 9, proof))
+	assert.Equal(t, 6, o.Costs(core, 9, proof))
 	require.EqualValues(t, 5, core.View().Group.Epoch)
 	assert.EqualValues(t, 9, core.View().Stable)
 	assert.EqualValues(t, 9, core.fetching)
 
 	// The end of the epoch is known, and not applied.
 	core, o = four(2)
-	assert.Equal(t, 3, o.costs(core, 9, &Proof{Stable: proof.Stable[:1]}))
+	assert.Equal(t, 3, o.Costs(core, 9, &Proof{Stable: proof.Stable[:1]}))
 	require.EqualValues(t, 0, core.View().Group.Epoch)
-	assert.Equal(t, 3, o.costs(core, 9, proof))
+	assert.Equal(t, 3, o.Costs(core, 9, proof))
 	require.EqualValues(t, 5, core.View().Group.Epoch)
 	assert.EqualValues(t, 9, core.fetching)
 }
@@ -84,10 +64,10 @@ func TestACheckpointThatNoMemberVouchesForIsDropped(t *testing.T) {
 	vote := func(epoch uint64, members int) *CheckpointVote {
 		return &CheckpointVote{Checkpoint: bft.Checkpoint{Seq: 4, Next: bft.Group{Epoch: epoch, Members: scripttest.GroupOf(members).Members}}}
 	}
-	assert.Zero(t, o.costs(core, 2, vote(0, 5)))
-	assert.Zero(t, o.costs(core, 2, vote(9, 4)))
-	assert.Equal(t, 1, o.costs(core, 2, vote(0, 4)))
-	assert.Equal(t, 1, o.costs(core, 4, vote(4, 5)), "a configuration's")
+	assert.Zero(t, o.Costs(core, 2, vote(0, 5)))
+	assert.Zero(t, o.Costs(core, 2, vote(9, 4)))
+	assert.Equal(t, 1, o.Costs(core, 2, vote(0, 4)))
+	assert.Equal(t, 1, o.Costs(core, 4, vote(4, 5)), "a configuration's")
 	_, err := Decode(Encode(vote(4, bft.MaxMembers+1)))
 	assert.ErrorIs(t, err, bft.ErrEncoding)
 }
@@ -101,7 +81,7 @@ func TestALongBeginningIsNotRead(t *testing.T) {
 		for _, id := range []bft.ID{1, 2, 4} {
 			m.Certificate.Signatures = append(m.Certificate.Signatures, bft.Signature{By: id, Bytes: []byte("signed")})
 		}
-		return o.costs(core, 2, m)
+		return o.Costs(core, 2, m)
 	}
 	assert.Positive(t, costs(8, 8), "a window's are")
 	assert.Zero(t, costs(9, 9))
