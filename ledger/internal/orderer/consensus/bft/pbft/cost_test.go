@@ -85,6 +85,10 @@ func TestANewViewThatNoQuorumWantsIsCheap(t *testing.T) {
 	m := &pbft.NewView{View: 1, Changes: []*pbft.ViewChange{change(1, 2, 8), unsigned, change(1, 4, 8)}, Signature: []byte("signed")}
 	assert.Equal(t, 3, o.Costs(core, 2, m))
 	assert.False(t, core.View().View == 1)
+
+	core, o = four(3)
+	m.Changes[1].View = 2
+	assert.Zero(t, o.Costs(core, 2, m))
 }
 
 // TestACertificateIsBelievedForItsSignatures: where they are others than those that are known they are verified, since a new

@@ -87,3 +87,33 @@ func TestALongBeginningIsNotRead(t *testing.T) {
 	assert.Zero(t, costs(9, 9))
 	assert.Zero(t, costs(7, 8))
 }
+
+// change is a member's view change with a certificate of its own.
+func change(by bft.ID) *ViewChange {
+	m := &ViewChange{View: 2, Replica: by, Digests: []bft.Digest{{byte(by)}}, Signature: []byte("signed")}
+	m.Stable.Next = scripttest.GroupOf(4)
+	m.Certificate = Certificate{View: 1, Seq: 1, History: Chain(Beginning(0), m.Digests[0]), Signatures: costtest.Quorum("signed")}
+	return m
+}
+
+// TestANewViewThatNoQuorumWantsIsCheap: a liar leads one view in four, and what the view changes rest on is verified last.
+func TestANewViewThatNoQuorumWantsIsCheap(t *testing.T) {
+	costs := func(spoil func(m *NewView)) int {
+		core, o := four(2)
+		m := &NewView{View: 2, Changes: []*ViewChange{change(1), change(3), change(4)}, Signature: []byte("signed")}
+		spoil(m)
+		cost := o.Costs(core, 3, m)
+		assert.Zero(t, core.View().View)
+		return cost
+	}
+	assert.Equal(t, 1, costs(func(m *NewView) { m.Signature = costtest.Forged }))
+	assert.Equal(t, 4, costs(func(m *NewView) { m.Changes[2].Signature = costtest.Forged }))
+	assert.Equal(t, 0, costs(func(m *NewView) { m.Changes[2].View = 1 }))
+	assert.Equal(t, 0, costs(func(m *NewView) { m.Changes[2].Replica = 9 }))
+	assert.Equal(t, 0, costs(func(m *NewView) { m.Changes[2] = m.Changes[1] }))
+
+	core, o := four(2)
+	m := &NewView{View: 2, Changes: []*ViewChange{change(1), change(3), change(4)}, Signature: []byte("signed")}
+	assert.Equal(t, 1+3+3*3, o.Costs(core, 3, m))
+	assert.EqualValues(t, 2, core.View().View)
+}

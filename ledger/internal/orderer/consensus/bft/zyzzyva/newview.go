@@ -28,19 +28,29 @@ func (c *Core) onNewView(m *NewView) {
 	if m.View == c.view && (c.active || c.planned != nil) {
 		return // of a leader's two beginnings the first counts
 	}
-	if c.rules.signedNewViews && !c.oracle.Verify(c.group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
-		return
-	}
 	if c.rules.enoughChanges && len(m.Changes) < c.rules.quorum(c.group) || len(m.Changes) > len(c.group.Members) {
 		return
 	}
 	seen := make([]bool, len(c.group.Members))
 	for _, change := range m.Changes {
 		at := c.group.Index(change.Replica)
-		if at < 0 || seen[at] && c.rules.distinctChanges || change.Epoch != m.Epoch || change.View != m.View || !c.provenChange(change) {
+		if at < 0 || seen[at] && c.rules.distinctChanges || change.Epoch != m.Epoch || change.View != m.View {
 			return
 		}
 		seen[at] = true
+	}
+	if c.rules.signedNewViews && !c.oracle.Verify(c.group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
+		return
+	}
+	for _, change := range m.Changes {
+		if !c.signedChange(change) {
+			return
+		}
+	}
+	for _, change := range m.Changes { // afterwards, so that a leader cannot have its own verified without a quorum's
+		if !c.provenChange(change) {
+			return
+		}
 	}
 	c.install(m)
 }

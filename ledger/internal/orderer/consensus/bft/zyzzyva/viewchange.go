@@ -52,7 +52,7 @@ func (c *Core) onViewChange(m *ViewChange) {
 	if old := c.changes[at]; old != nil && m.View <= old.View && c.rules.forwardOnly {
 		return
 	}
-	if !c.provenChange(m) {
+	if !c.signedChange(m) || !c.provenChange(m) {
 		return
 	}
 	c.changes[at] = m
@@ -123,16 +123,24 @@ func (c *Core) countChanges() {
 	c.install(m)
 }
 
-// provenChange verifies a view change by itself.
+// kept reports whether a view change is the latest of its member's.
+func (c *Core) kept(m *ViewChange) bool {
+	at := c.group.Index(m.Replica)
+	return at >= 0 && c.changes[at] == m
+}
+
+// signedChange verifies whose view change it is.
+func (c *Core) signedChange(m *ViewChange) bool {
+	return c.kept(m) || !c.rules.signedChanges || c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature)
+}
+
+// provenChange verifies what a view change rests on.
 func (c *Core) provenChange(m *ViewChange) bool {
-	if at := c.group.Index(m.Replica); at >= 0 && c.changes[at] == m {
+	if c.kept(m) {
 		return true
 	}
-	if c.rules.signedChanges && !c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature) {
-		return false
-	}
 	cert := &m.Certificate
-	if !c.provenStable(&m.Stable) || uint64(len(m.Digests)) > c.cfg.Window || cert.Epoch != m.Epoch || cert.View >= m.View || !c.proven(cert) {
+	if uint64(len(m.Digests)) > c.cfg.Window || cert.Epoch != m.Epoch || cert.View >= m.View || !c.provenStable(&m.Stable) || !c.proven(cert) {
 		return false
 	}
 	// The certificate is of this history, if it is not older.
