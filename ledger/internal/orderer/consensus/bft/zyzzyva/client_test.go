@@ -2,8 +2,10 @@ package zyzzyva
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -161,4 +163,43 @@ func TestASpoiledSignatureIsVerifiedOnce(t *testing.T) {
 	a.hears(20*time.Second, 6, a.answer(6, position{seq: 1}, 7, "a"))
 	assert.Len(t, a.Step(21*time.Second, bft.Tick{}).Send, 7)
 	assert.Equal(t, 10, a.verified)
+}
+
+// TestWhatIsKeptOfAResponseIsSmall: a liar's may be as long as a link carries, and have a signature as long as itself.
+func TestWhatIsKeptOfAResponseIsSmall(t *testing.T) {
+	a := newAsking(4, "a", "b", "c")
+	var raws []weak.Pointer[byte]
+	says := func(by bft.ID, m *Response) {
+		raw := Encode(m)
+		read, err := Decode(raw)
+		require.NoError(t, err)
+		a.hears(1, by, read)
+		raws = append(raws, weak.Make(&raw[0]))
+	}
+	long := a.answer(4, position{seq: 1}, 4, "a")
+	long.Txs = append(long.Txs, make([]bft.Digest, 10_000)...)
+	says(4, long)
+	signed := a.answer(4, position{seq: 2}, 4, "b")
+	signed.Signature = make([]byte, 1<<20)
+	says(4, signed)
+	ordered := a.answer(4, position{seq: 3}, 4, "c")
+	ordered.Order = make([]byte, 1<<20)
+	says(4, ordered)
+	runtime.GC()
+	for i, raw := range raws {
+		assert.Nil(t, raw.Value(), "message %d is kept", i)
+	}
+	kept := 0
+	for _, p := range a.places {
+		for _, h := range p.said {
+			if h != nil {
+				kept += len(h.order)
+				for _, signature := range h.signatures {
+					kept += len(signature)
+				}
+			}
+		}
+	}
+	assert.Less(t, kept, 1000)
+	assert.Len(t, a.places, 3, "each is heard")
 }
