@@ -20,7 +20,7 @@ type Protocol struct {
 	Liar func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) Liar
 	// Client makes a client; nil: clients believe the replicas that apply. Address has a replica's answer to an entry's
 	// clients for one of them.
-	Client  func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) Client
+	Client  func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) bft.Client
 	Address func(m bft.Message, tx bft.Digest) bft.Message
 	// HeldAtMost bounds View.Held, PendingAtMost View.Pending.
 	HeldAtMost, PendingAtMost int
@@ -36,12 +36,6 @@ type Liar interface {
 	Hears(from bft.ID, m bft.Message) []bft.Outgoing
 	// Schemes is what it says by itself, from time to time.
 	Schemes() []bft.Outgoing
-}
-
-// Client is a client's core that may be told who orders from now on.
-type Client interface {
-	bft.Client
-	Regroup(bft.Group)
 }
 
 // world is one run.
@@ -77,7 +71,7 @@ type client struct {
 	done   bool // it is ordered
 
 	id       bft.ID
-	core     Client // where the protocol has one
+	core     bft.Client // where the protocol has one
 	accepted bool
 	seq      uint64 // where, if it knows
 	ticking  time.Duration
@@ -246,8 +240,8 @@ func (w *world) applied(n *node, seq uint64, entry *bft.Entry, state bft.Digest)
 			w.plan.joins(w, w.members)
 		}
 		for _, c := range w.clients {
-			if c.core != nil {
-				c.core.Regroup(bft.Group{Epoch: seq, Members: w.members})
+			if c.core != nil && !c.accepted {
+				w.ask(c) // a client is of one group
 			}
 		}
 	}

@@ -30,7 +30,7 @@ type Client struct {
 	waiting map[bft.Digest]*waiting
 	places  map[position]*place // that some of what waits is at
 	byTime  []bft.Digest        // as submitted
-	idle    []*histories        // that nothing waits for any more since this step
+	idle    []*histories        // those that the last transaction has left in this step, for forget
 	timers  bft.Time            // when the next of what waits is due
 }
 
@@ -52,15 +52,6 @@ type said struct {
 // NewClient makes a client.
 func NewClient(cfg ClientConfig) *Client {
 	return &Client{cfg: cfg, waiting: map[bft.Digest]*waiting{}, places: map[position]*place{}}
-}
-
-// Regroup has the client ask others from now on, after a configuration.
-func (c *Client) Regroup(g bft.Group) {
-	c.cfg.Group, c.leader = g, 0
-	clear(c.places)
-	for _, w := range c.waiting {
-		w.said, w.final = nil, 0
-	}
 }
 
 // Leader is who leads, as far as the client has heard.

@@ -22,7 +22,7 @@ func protocol() sim.Protocol {
 		Liar: func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) sim.Liar {
 			return liar.New(rng, lies.Config{ID: id, Domain: "ch", Group: group, Window: simWindow}, oracle)
 		},
-		Client: func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) sim.Client {
+		Client: func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) bft.Client {
 			return zyzzyva.NewClient(zyzzyva.ClientConfig{
 				Domain: "ch", Group: group, Verify: verify, Fast: 50 * time.Millisecond, Resend: 500 * time.Millisecond, MaxResend: 4 * time.Second,
 			})
