@@ -162,16 +162,15 @@ func (c *Core) onProof(m *Proof) {
 		}
 		g = cert.Next
 	}
-	entered := false
+	epoch := c.group.Epoch
 	for _, cert := range fresh {
 		if cert.Epoch != c.group.Epoch {
 			// The end of the epoch before is stable and not applied here: there is more to fetch than this.
 			c.enter()
-			entered = true
 		}
 		c.adopt(cert)
 	}
-	if entered && c.applied < c.stable.Seq {
+	if c.group.Epoch != epoch && c.applied < c.stable.Seq {
 		c.fetch()
 	}
 }

@@ -152,3 +152,19 @@ func TestATransactionBehindAConfigurationStillWaits(t *testing.T) {
 	assert.EqualValues(t, 8, core.View().Applied, "the ledger has none of these yet")
 	assert.Equal(t, 1, core.View().Pending)
 }
+
+// TestTheNewestOfSeveralEpochsIsFetched, and no epoch's end before it: the state there holds all before.
+func TestTheNewestOfSeveralEpochsIsFetched(t *testing.T) {
+	at := func(epoch, seq, next uint64) bft.Certificate {
+		group := bft.Group{Epoch: next, Members: scripttest.GroupOf(4).Members}
+		return bft.Certificate{Checkpoint: bft.Checkpoint{Epoch: epoch, Seq: seq, Next: group}, Signatures: costtest.Quorum("signed")}
+	}
+	for _, end := range []uint64{5, 13} { // 13 is further than a window, and fetched by itself
+		core, _ := four(2)
+		proof := &pbft.Proof{Certificates: []bft.Certificate{at(0, end, end), at(end, end+4, end)}}
+		e := core.Step(1, bft.Received{From: 9, Message: proof})
+		require.EqualValues(t, end, core.View().Group.Epoch)
+		require.NotNil(t, e.Fetch)
+		assert.Equal(t, end+4, e.Fetch.Certificate.Seq)
+	}
+}

@@ -117,3 +117,14 @@ func TestANewViewThatNoQuorumWantsIsCheap(t *testing.T) {
 	assert.Equal(t, 1+3+3*3, o.Costs(core, 3, m))
 	assert.EqualValues(t, 2, core.View().View)
 }
+
+// TestTheNewestOfSeveralEpochsIsFetched, and no epoch's end before it: the state there holds all before.
+func TestTheNewestOfSeveralEpochsIsFetched(t *testing.T) {
+	for _, end := range []uint64{5, 13} { // 13 is further than a window, and fetched by itself
+		core, _ := four(2)
+		e := core.Step(1, bft.Received{From: 9, Message: &Proof{Stable: []Stable{stable(0, end, end), stable(end, end+4, end)}}})
+		require.EqualValues(t, end, core.View().Group.Epoch)
+		require.NotNil(t, e.Fetch)
+		assert.Equal(t, end+4, e.Fetch.Certificate.Seq)
+	}
+}
