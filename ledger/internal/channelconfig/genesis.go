@@ -122,10 +122,7 @@ func (g *Genesis) channelGroup() (*commonpb.ConfigGroup, error) {
 	root.Groups[applicationGroup] = application
 	set(root, keyHashing, &commonpb.HashingAlgorithm{Name: "SHA256"})
 	set(root, keyDataHashing, &commonpb.BlockDataHashingStructure{Width: 1<<32 - 1})
-	setCapability(root)
-	if g.ConsensusType == BFT || g.ConsensusType == Zyzzyva { // Fabric's nodes read identifier headers from this version on
-		set(root, keyCapabilities, &commonpb.Capabilities{Capabilities: map[string]*commonpb.Capability{bftCapability: {}}})
-	}
+	setCapability(root, consensusTypes[g.ConsensusType].capability)
 	setMetaPolicies(root)
 	return root, nil
 }
@@ -146,7 +143,7 @@ func (g *Genesis) ordererGroup() (*commonpb.ConfigGroup, error) {
 		mode.Mode = streampb.OrderingMode_STREAM
 	}
 	set(group, keyMode, mode)
-	setCapability(group)
+	setCapability(group, capability)
 	setMetaPolicies(group)
 	setMeta(group, policyBlocks, policyWriters, commonpb.ImplicitMetaPolicy_ANY)
 	if how.blocks != nil {
@@ -184,7 +181,7 @@ func (g *Genesis) applicationGroup() (*commonpb.ConfigGroup, error) {
 		}
 	}
 	set(group, keyChaincodes, definitions)
-	setCapability(group)
+	setCapability(group, capability)
 	setMetaPolicies(group)
 	setMeta(group, policyEndorsement, policyEndorsement, commonpb.ImplicitMetaPolicy_MAJORITY)
 	return group, nil
@@ -265,8 +262,8 @@ func setMetaPolicies(group *commonpb.ConfigGroup) {
 	setMeta(group, policyAdmins, policyAdmins, commonpb.ImplicitMetaPolicy_MAJORITY)
 }
 
-func setCapability(group *commonpb.ConfigGroup) {
-	set(group, keyCapabilities, &commonpb.Capabilities{Capabilities: map[string]*commonpb.Capability{capability: {}}})
+func setCapability(group *commonpb.ConfigGroup, name string) {
+	set(group, keyCapabilities, &commonpb.Capabilities{Capabilities: map[string]*commonpb.Capability{name: {}}})
 }
 
 // mustMarshal is for messages that we made ourselves: those always marshal.

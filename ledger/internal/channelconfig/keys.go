@@ -29,7 +29,7 @@ const (
 	policyBlocks      = "BlockValidation"
 
 	capability    = "V2_0"
-	bftCapability = "V3_0"
+	bftCapability = "V3_0" // from this version on Fabric's nodes read identifier headers
 )
 
 // Paths of the policies that nodes ask for.

@@ -30,6 +30,12 @@ type consensusType struct {
 	decode func(o *Orderer, group *commonpb.ConfigGroup, metadata []byte) error
 	// encode writes it, and gives the metadata.
 	encode func(g *Genesis, group *commonpb.ConfigGroup) (metadata []byte)
+	// capability is the channel's.
+	capability string
+	// honest is whether orderers are believed to crash, and never to lie (Trust).
+	honest bool
+	// histories is whether a client who hears the orderers' histories knows before they do what is ordered.
+	histories bool
 	// blocks is the policy BlockValidation; nil: any orderer's signature will do.
 	blocks func(g *Genesis) *commonpb.SignaturePolicyEnvelope
 	// change adds, removes or changes a consenter in the orderers' group; nil: consenters do not come and go.
@@ -38,10 +44,12 @@ type consensusType struct {
 
 var consensusTypes = map[string]consensusType{
 	Solo: {
+		capability: capability, honest: true,
 		decode: func(*Orderer, *commonpb.ConfigGroup, []byte) error { return nil },
 		encode: func(*Genesis, *commonpb.ConfigGroup) []byte { return nil },
 	},
 	Raft: {
+		capability: capability, honest: true,
 		decode: decodeRaft,
 		encode: func(g *Genesis, _ *commonpb.ConfigGroup) []byte {
 			return mustMarshal(&etcdraftpb.ConfigMetadata{Consenters: g.Consenters, Options: g.RaftOptions})
@@ -49,6 +57,7 @@ var consensusTypes = map[string]consensusType{
 		change: changeRaft,
 	},
 	Kafka: {
+		capability: capability, honest: true,
 		decode: decodeBrokers,
 		encode: func(g *Genesis, group *commonpb.ConfigGroup) []byte {
 			set(group, keyKafkaBrokers, &ordererpb.KafkaBrokers{Brokers: g.KafkaBrokers})
@@ -56,13 +65,18 @@ var consensusTypes = map[string]consensusType{
 		},
 	},
 	Sequencer: {
+		capability: capability, honest: true,
 		decode: decodeSequencer,
 		encode: func(g *Genesis, _ *commonpb.ConfigGroup) []byte {
 			return mustMarshal(&sequencerpb.Place{Address: g.Sequencer})
 		},
 	},
-	BFT:     {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters, change: changeBFT},
-	Zyzzyva: {decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters, change: changeBFT},
+	BFT: {
+		capability: bftCapability, decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters, change: changeBFT,
+	},
+	Zyzzyva: {
+		capability: bftCapability, histories: true, decode: decodeBFT, encode: encodeBFT, blocks: quorumOfConsenters, change: changeBFT,
+	},
 }
 
 func unknownType(name string) error {

@@ -10,8 +10,8 @@ import (
 )
 
 // Trust is how far the word of a single orderer counts on a channel. It is said here alone: whoever believes an orderer
-// asks for it. Where orderers may crash, but do not lie, one speaks for all. A kind of consenter that is not named in
-// trustOf gets nothing of that: it is taken to be there because some of its orderers may lie.
+// asks for it. Where orderers may crash, but do not lie, one speaks for all. A kind of consenter that does not say so of its
+// orderers gets nothing of that: it is taken to be there because some of them may lie.
 type Trust struct {
 	// Seals is how many orderers must have signed a block, besides what BlockValidation asks for.
 	Seals int
@@ -31,12 +31,10 @@ type Trust struct {
 func (o *Orderer) Trust() Trust { return trustOf(o.ConsensusType, o.Mode, len(o.Consenters)) }
 
 func trustOf(consensusType string, mode Mode, consenters int) Trust {
-	var t Trust
-	switch consensusType {
-	case Solo, Raft, Kafka, Sequencer: // they survive crashes, not lies
+	how := consensusTypes[consensusType]
+	t := Trust{Seals: Quorum(consenters), Words: max(2, Liars(consenters)+1), Answers: Liars(consenters) + 1, Histories: how.histories}
+	if how.honest {
 		t = Trust{Seals: 1, Words: 1, Answers: 1, Forwarded: true}
-	default:
-		t = Trust{Seals: Quorum(consenters), Words: max(2, Liars(consenters)+1), Answers: Liars(consenters) + 1, Histories: consensusType == Zyzzyva}
 	}
 	if mode != Stream {
 		t.Words = 0

@@ -100,6 +100,7 @@ type consenter struct {
 	grows         bool // grows is whether orderers are added to those that the network began with
 	least         int  // least is how many orderers there are at least
 	sequencer     bool // sequencer is whether there is one
+	votes         bool // votes is whether the orderers' log of votes may be volatile
 	brokers       int  // brokers is how many are placed by default, of which one may fail; 0: it has none
 }
 
@@ -107,7 +108,7 @@ var consenters = map[string]consenter{
 	"raft":      {consensusType: channelconfig.Raft, grows: true},
 	"solo":      {consensusType: channelconfig.Solo, alone: true},
 	"kafka":     {consensusType: channelconfig.Kafka, brokers: 3},
-	"bft":       {consensusType: channelconfig.BFT, least: 4, grows: true},
+	"bft":       {consensusType: channelconfig.BFT, least: 4, grows: true, votes: true},
 	"sequencer": {consensusType: channelconfig.Sequencer, sequencer: true},
 	"zyzzyva":   {consensusType: channelconfig.Zyzzyva, least: 4, grows: true},
 }
@@ -139,7 +140,7 @@ func (o *Options) validate() error {
 	found.If(o.Orderers < how.least, "--consenter %s --orderers %d: %d to 25 are accepted, of which fewer than a third may lie", o.Consenter, o.Orderers, how.least)
 	found.If(o.Brokers > 0 && how.brokers == 0, "--brokers %d: only --consenter kafka has brokers", o.Brokers)
 	found.If(o.SequencerMemory && !how.sequencer, "--sequencer-memory: only --consenter sequencer has a sequencer")
-	found.If(o.VolatileVotes && o.Consenter != "bft", "--volatile-votes: only --consenter bft has votes of that kind")
+	found.If(o.VolatileVotes && !how.votes, "--volatile-votes: only --consenter bft has votes of that kind")
 	found.If(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),
 		"--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
 	found.If(o.Kubernetes != "" && (o.ChaincodeTLS || how.brokers > 0 || how.sequencer),
