@@ -24,10 +24,10 @@ in between are taken to hold as many transactions as those that were seen.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise, takewhile
 
 from qioi.model import ChannelReading, Commit
 from qioi.model.names import MAX_CHANNELS
@@ -102,7 +102,15 @@ class _Channel:
     chains: dict[str, _Chain] = field(default_factory=dict)
     #: By time. The newest one from before the window is kept: it is the window's ti.
     events: list[_Event] = field(default_factory=list)
+    #: Those of them that were reported, by block. A block is added at the front only, so that blocks ascend.
     recent: dict[int, _Event] = field(default_factory=dict)
+    #: Those that stand for blocks which nobody was seen to report, by the last block; blocks ascend here, too.
+    guesses: dict[int, _Event] = field(default_factory=dict)
+
+    def drop(self, block: int) -> None:
+        """Forget which event a block is."""
+        self.recent.pop(block, None)
+        self.guesses.pop(block, None)
 
 
 class Throughput:
@@ -260,15 +268,20 @@ class Throughput:
                 supported = max(supported, chain.supports)
                 if supported >= channel.front:  # the usual case, for most reports of every block
                     return
-        for false in [kept for kept in channel.events if kept.block > supported]:
-            channel.events.remove(false)
-            channel.recent.pop(false.block, None)
-            channel.total -= false.transactions
+        self._take_back(channel, supported)
         channel.front = supported
         if event.block == supported and event.block not in channel.recent:
             self._count(channel, event)
         if not channel.events:
             channel.since = event.time
+
+    def _take_back(self, channel: _Channel, supported: int) -> None:
+        """Drop the events beyond a block. No others are looked at: a forged log has this done all the time."""
+        for known in (channel.guesses, channel.recent):
+            for false in list(takewhile(lambda one: one.block > supported, reversed(known.values()))):
+                del channel.events[bisect_left(channel.events, false)]
+                del known[false.block]
+                channel.total -= false.transactions
 
     def _count(self, channel: _Channel, event: _Event) -> None:
         channel.front = event.block
@@ -280,9 +293,11 @@ class Throughput:
     def _count_unseen(self, channel: _Channel, event: _Event) -> None:
         """Count the blocks between the front and a block, which stood in a part of a log that was passed over."""
         assert channel.front is not None
-        seen = [event.transactions, *(one.transactions for one in list(channel.recent.values())[-_ALIKE:])]
+        alike = islice(reversed(channel.recent.values()), _ALIKE)
+        seen = [event.transactions, *(one.transactions for one in alike)]
         missing = _Event(event.time, event.block - 1, round((event.block - 1 - channel.front) * sum(seen) / len(seen)))
         channel.total += missing.transactions
+        channel.guesses[missing.block] = missing
         insort(channel.events, missing)
 
     def _amend(self, channel: _Channel, event: _Event) -> None:
@@ -294,21 +309,24 @@ class Throughput:
             channel.total -= counted.transactions - event.transactions
             counted.transactions = event.transactions
         if event.time < counted.time:
-            channel.events.remove(counted)
-            counted.time = event.time
-            insort(channel.events, counted)
+            self._move(channel, counted, event.time)
             channel.since = min(channel.since, event.time)
+
+    def _move(self, channel: _Channel, counted: _Event, time: float) -> None:
+        del channel.events[bisect_left(channel.events, counted)]
+        counted.time = time
+        insort(channel.events, counted)
 
     def _prune(self, channel: _Channel, now: float) -> None:
         keep = bisect_right(channel.events, now - channel.interval.window, key=_time) - 1
         keep = min(keep, len(channel.events) - _KEPT)
         if keep > 0:
             for old in channel.events[:keep]:
-                channel.recent.pop(old.block, None)
+                channel.drop(old.block)
             del channel.events[:keep]
         if len(channel.events) > _MAX_EVENTS:
             first = channel.events.pop(0)
-            channel.recent.pop(first.block, None)
+            channel.drop(first.block)
             channel.events[0].transactions += first.transactions
 
 
