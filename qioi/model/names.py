@@ -42,14 +42,20 @@ def shortened(name: str, most: int) -> str:
     return f"{name[: (kept + 1) // 2]}..{name[len(name) - kept // 2 :]}"
 
 
+def escaped(text: str) -> str:
+    r"""Make text fit for UTF-8: a byte of a path that is none, 0xff for one, becomes ``\udcff``, as in JSON."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def printable(value: Any) -> Any:
     """Make a document fit for a terminal: control characters in keys and texts become spaces.
 
-    A control group's name is its maker's, who may be any user, and the kernel takes escape sequences in it.
+    A control group's name is its maker's, who may be any user, and the kernel takes escape sequences in it, and bytes
+    that are no UTF-8; these are escaped.
     """
     match value:
         case str():
-            return value if value.isprintable() else "".join(one if one.isprintable() else " " for one in value)
+            return value if value.isprintable() else _without_controls(escaped(value))
         case dict():
             return {printable(key): printable(one) for key, one in value.items()}
         case list() | tuple():
@@ -60,4 +66,8 @@ def printable(value: Any) -> Any:
 
 def in_one_line(words: str) -> str:
     """Make one line of untrusted text: replace control characters by spaces and truncate it to 200 characters."""
-    return "".join(one if one.isprintable() else " " for one in words[:200])
+    return _without_controls(escaped(words[:200]))
+
+
+def _without_controls(text: str) -> str:
+    return "".join(one if one.isprintable() else " " for one in text)

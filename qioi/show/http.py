@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from qioi.model.names import printable
 from qioi.show.connections import Answer, Service
 
 log = logging.getLogger("qioi")
@@ -86,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             status, (kind, body) = 200, self._answer(more)
         except RefusedError as error:
-            status, body = error.status, str(error).encode()
+            status, body = error.status, printable(str(error)).encode()
         except StalledError as error:
             status, body = 503, str(error).encode()
         except Exception:  # a client that got no answer would wait
@@ -114,7 +115,7 @@ class Handler(BaseHTTPRequestHandler):
             more["Allow"] = ", ".join([*known, *(["HEAD"] if "GET" in known else [])])
             raise RefusedError(f"accepted: {more['Allow']}", 405)
         kind, answer = self.routes[f"{method} {path}"]
-        return kind, answer(dict(parse_qsl(query)))
+        return kind, answer(dict(parse_qsl(query, errors="surrogateescape")))
 
     def version_string(self) -> str:
         """Name the daemon, without versions."""
@@ -215,7 +216,7 @@ def request_json(path: Path, method: str, route: str, query: Query) -> Any:
     """Send a question or an order to the daemon behind a socket file; RefusedError says what it did not accept."""
     connection = UnixConnection(path)
     try:
-        connection.request(method, f"{route}?{urlencode(query)}" if query else route)
+        connection.request(method, f"{route}?{urlencode(query, errors='surrogateescape')}" if query else route)
         response = connection.getresponse()
         body = response.read()
         if response.status == 400:

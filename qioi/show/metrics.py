@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, ge
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from qioi.controller.findings.bottleneck import Kind
+from qioi.model.names import escaped
 from qioi.show import trouble
 from qioi.show.cluster import kubernetes_metrics
 from qioi.show.snapshot import ChannelState, ComponentState, Snapshot
@@ -195,7 +196,7 @@ def gauge(name: str, text: str, labels: list[str], rows: Iterable[Row]) -> Metri
     family = GaugeMetricFamily(name, text, labels=labels)
     for values, number in rows:
         if number is not None:
-            family.add_metric(values, number)
+            family.add_metric([*map(escaped, values)], number)
     return family
 
 
@@ -203,5 +204,5 @@ def counter(name: str, text: str, labels: list[str], rows: Iterable[Row]) -> Met
     """Make one counter family; the library adds ``_total``."""
     family = CounterMetricFamily(name, text, labels=labels)
     for values, number in rows:
-        family.add_metric(values, number or 0)
+        family.add_metric([*map(escaped, values)], number or 0)
     return family
