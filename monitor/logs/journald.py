@@ -98,8 +98,7 @@ class JournalTail:
     def _pass_over(self) -> None:
         """Go on at the journal's end; how much that leaves out is not known."""
         self.close()
-        self._entries.cursor = ""
-        self._entries.start_again()
+        self._entries.pass_over()
         self._start()
         self._behind, self.gap = 0, _UNKNOWN
         self.counters.skip(Skip.BACKLOG)
@@ -156,6 +155,7 @@ class ExportReader:
         self._max_line = max_line
         self._waiting = b""
         self._pieces = b""  # of a line whose rest is in a later entry
+        self._torn = False  # the next entry may go on with a line whose beginning was not read
         self.start_again()
 
     def start_again(self) -> None:
@@ -167,6 +167,11 @@ class ExportReader:
         self._message: bytes | None = None
         self._is_piece = False
         self._next_cursor = ""
+
+    def pass_over(self) -> None:
+        """Go on at another place: no rest of a line that stands there is read as a line."""
+        self.start_again()
+        self.cursor, self._pieces, self._torn = "", b"", True
 
     def feed(self, data: bytes) -> bytes:
         """Take what was read; give the messages of the entries that it completes, each with a line feed."""
@@ -225,6 +230,9 @@ class ExportReader:
         is_piece, self._is_piece = self._is_piece, False
         self.cursor = self._next_cursor or self.cursor
         if message is None:
+            return b""
+        if self._torn:
+            self._torn = is_piece
             return b""
         # A line that is too long already is so whatever follows.
         message = self._pieces + message if len(self._pieces) <= self._max_line else self._pieces

@@ -9,7 +9,10 @@ MAX_LINE = 256 * 1024
 
 
 class LineCutter:
-    """Keeps the unfinished last line until its rest comes; of one that grows too long, the rest is passed over."""
+    """Keeps the unfinished last line until its rest comes; of one that grows too long, the rest is passed over.
+
+    An empty line stands in its place: to an engine's record that goes on with a line, it matters what was before.
+    """
 
     __slots__ = ("_counters", "_max_line", "_partial", "_skipping")
 
@@ -29,7 +32,7 @@ class LineCutter:
         end = data.rfind(b"\n") + 1
         block = data[:end]
         if end:
-            block = block[block.index(b"\n") + 1 :] if self._skipping else self._partial + block
+            block = block[block.index(b"\n") :] if self._skipping else self._partial + block
             self._partial, self._skipping = b"", False
         if not self._skipping:
             self._partial += data[end:]
@@ -48,7 +51,7 @@ class LineCutter:
 
     def rest(self) -> bytes:
         """Give the unfinished line as if it were complete: nothing will follow it."""
-        block = self._partial + b"\n" if self._partial else b""
+        block = self._partial + b"\n" if self._partial or self._skipping else b""
         self._partial, self._skipping = b"", False
         return block
 

@@ -27,12 +27,12 @@ class LineReader:
     ) -> None:
         self.counters = counters if counters is not None else SourceCounters()
         self._parser = CommitParser(component, channels, self.counters, elections)
-        self._log_format = LogFormat(log_format)
-        self._unwrapper = _unwrapper(self._log_format, self.counters)
+        self._unwrapper = _unwrapper(LogFormat(log_format), self.counters)
 
     def start_again(self) -> None:
-        """Forget the pieces of a line whose rest was passed over."""
-        self._unwrapper = _unwrapper(self._log_format, self.counters)
+        """Forget the pieces of lines whose rest was passed over, and read no rest of one as a line."""
+        if self._unwrapper is not None:
+            self._unwrapper.tear()
 
     def feed(self, block: bytes) -> list[Event]:
         """Read a run of complete lines."""

@@ -314,9 +314,11 @@ class FileTail:
     def _let_go(self, blocks: list[bytes]) -> None:
         """Close files that lost their name and are silent; what they hold of a line is all that will ever come."""
         while len(self._files) > 1 and (self._files[0].idle >= _LINGER or len(self._files) > _MAX_OPEN):
-            if not self._files[0].idle:
-                self.counters.lost_files += 1
+            unread = not self._files[0].idle
             self._close(self._files[0], blocks)
+            if unread:
+                self.counters.lost_files += 1
+                blocks.append(b"\n")  # an empty line stands for what is not read, as it does for a dropped one
         for file in [file for file in self._files if file.copied and not self._waits(file)]:
             self._close(file, blocks)
         if self.problem is not None and self._files and self._files[0].idle >= _LINGER_DELETED:

@@ -49,7 +49,11 @@ class Unwrapper(Protocol):
     """Turns runs of complete raw lines into the marked lines that the process wrote."""
 
     def feed(self, block: bytes) -> Iterator[Unwrapped]:
-        """Yield the lines in ``block`` that hold a marker."""
+        """Yield the lines in ``block`` that hold a marker. An empty line stands for records that were dropped."""
+        ...
+
+    def tear(self) -> None:
+        """Take in that records were passed over: what comes next may be the end of a line."""
         ...
 
 
@@ -59,9 +63,20 @@ class _Pieces:
     def __init__(self) -> None:
         #: Stream -> the text so far.
         self.open: dict[str, bytes] = {}
+        #: Streams whose next piece may go on with a line of which the beginning was not read.
+        self.torn: set[str] = set()
+
+    def tear(self) -> None:
+        """Take in that records were not read: of each stream all is passed over up to the end of a line."""
+        self.open.clear()
+        self.torn = set(_STREAMS)
 
     def join(self, stream: str, text: bytes, complete: bool) -> bytes | None:
         """Add a piece; the whole line when it is complete (cut off where it is too long to matter)."""
+        if stream in self.torn:
+            if complete:
+                self.torn.discard(stream)
+            return None
         before = self.open.pop(stream, b"")
         whole = (before + text)[:_KEEP] if len(before) < _KEEP else before
         if complete:
@@ -79,13 +94,23 @@ class DockerUnwrapper:
 
     def feed(self, block: bytes) -> Iterator[Unwrapped]:
         """Yield the lines in ``block`` that hold a marker."""
-        for raw in block.split(b"\n"):
+        for raw in _records(block):
             if not self._pieces.open and COMMIT_MARKER not in raw and LEADER_MARKER not in raw:
                 end = raw.find(_COMPLETE)
                 if end > 0 and raw[end - 1] != _BACKSLASH:
+                    if self._pieces.torn:
+                        self._pieces.torn.discard(
+                            raw[end + len(_COMPLETE) :].partition(b'"')[0].decode("ascii", "replace")
+                        )
                     continue
             if raw:
                 yield from self._entry(raw)
+            else:
+                self._pieces.tear()
+
+    def tear(self) -> None:
+        """Take in that records were passed over: what comes next may be the end of a line."""
+        self._pieces.tear()
 
     def _entry(self, raw: bytes) -> Iterator[Unwrapped]:
         try:
@@ -111,18 +136,33 @@ class CriUnwrapper:
 
     def feed(self, block: bytes) -> Iterator[Unwrapped]:
         """Yield the lines in ``block`` that hold a marker."""
-        for raw in block.split(b"\n"):
+        for raw in _records(block):
             found = _CRI.match(raw)
             if found is None:
                 if raw:
                     self._counters.skip(Skip.BAD_WRAPPER)
+                else:
+                    self._pieces.tear()
                 continue
-            complete = found["tag"] == b"F"
+            complete, stream = found["tag"] == b"F", found["stream"].decode("ascii")
             if complete and not self._pieces.open and COMMIT_MARKER not in raw and LEADER_MARKER not in raw:
+                self._pieces.torn.discard(stream)
                 continue
-            line = self._pieces.join(found["stream"].decode("ascii"), raw[found.end() :], complete)
+            line = self._pieces.join(stream, raw[found.end() :], complete)
             if line is not None and _marked(line):
                 yield line, parse_time(raw[:64])
+
+    def tear(self) -> None:
+        """Take in that records were passed over: what comes next may be the end of a line."""
+        self._pieces.tear()
+
+
+def _records(block: bytes) -> list[bytes]:
+    """Cut a run of complete raw lines into them."""
+    records = block.split(b"\n")
+    if not records[-1]:
+        del records[-1]
+    return records
 
 
 def detect_format(head: bytes) -> LogFormat:
