@@ -339,14 +339,15 @@ class FileTail:
             return None
 
     def _open_regular(self, path: str) -> _Open:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        """Open a file that is one. To open a device may do something, and a link in its place may be anybody's."""
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)  # it opens nothing
         try:
-            found = os.fstat(fd)
+            found = os.fstat(place)
             if not stat.S_ISREG(found.st_mode):
                 raise OSError("not a regular file")
-        except OSError:
-            _close(fd)
-            raise
+            fd = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        finally:
+            _close(place)
         return _Open(fd, found.st_dev, found.st_ino, 0, self._cutter())
 
     def _cutter(self) -> LineCutter:

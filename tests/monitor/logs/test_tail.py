@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -204,12 +205,39 @@ def test_rotations_leave_no_files_open(log: Path) -> None:
 
 
 def test_what_is_no_regular_file_is_refused_without_hanging(tmp_path: Path) -> None:
+    """Nor is it opened: a log's writer may have made its name a link to a device, which does something when opened.
+
+    A socket is like a device without a driver: whoever opens it is told that there is no such device.
+    """
     os.mkfifo(tmp_path / "fifo")
-    for path in (tmp_path / "fifo", tmp_path):
-        tail = FileTail(path)
-        assert tail.poll() == []
-        assert tail.problem == f"{path}: not a regular file"
-        tail.close()
+    (tmp_path / "link").symlink_to("socket")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        for path in (*(tmp_path / name for name in ("fifo", "socket", "link")), tmp_path):
+            tail = FileTail(path)
+            assert tail.poll() == []
+            assert tail.problem == f"{path}: not a regular file"
+            tail.close()
+    assert open_files(tmp_path) == 0
+
+
+def test_what_is_looked_at_is_what_is_opened(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write the log's folder may exchange the file in between."""
+    look = os.fstat
+
+    def exchanging(fd: int) -> os.stat_result:
+        found = look(fd)
+        monkeypatch.setattr(os, "fstat", look)
+        log.rename(log.with_name("old"))
+        os.mkfifo(log)
+        return found
+
+    monkeypatch.setattr(os, "fstat", exchanging)
+    tail = FileTail(log)
+    append(log.with_name("old"), b"after\n")
+    assert lines_of(tail.poll()) == [b"after"]
+    assert tail.problem == f"{log}: not a regular file"
+    tail.close()
 
 
 @given(
