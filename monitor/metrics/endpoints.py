@@ -22,8 +22,9 @@ from qioi.model.names import in_one_line
 from qioi.monitor.commits.counters import Skip
 from qioi.monitor.commits.sources import Channels, SourceState
 from qioi.monitor.metrics.counted import CountedThroughput
-from qioi.monitor.metrics.exposition import Page, parse_page
+from qioi.monitor.metrics.exposition import CHUNK, Page, PageReader
 from qioi.monitor.metrics.page_throughput import PageThroughput
+from qioi.monitor.metrics.short_heads import ShortHeaded
 
 #: Seconds between two questions to one endpoint.
 EVERY = 1.0
@@ -95,13 +96,10 @@ class Endpoint:
         page, problem, asked = None, None, time.monotonic()
         self._asked = asked
         try:
-            text = self._fetch()
+            page = self._fetch()
             if time.monotonic() - asked > LONGEST:  # what came until it was hung up on may look like all
+                page = None
                 raise TimeoutError
-            if len(text) > MAX_PAGE:
-                problem = f"{self.url}: a page of more than {MAX_PAGE} bytes"
-            else:
-                page = parse_page(text, self._counted)
         except Exception as error:  # unexpected errors too: this thread has no caller that would report them
             self._context = None
             late = time.monotonic() - asked > LONGEST
@@ -112,11 +110,12 @@ class Endpoint:
             self._asked = self._line = None
         return Look(time.monotonic(), page, problem)
 
-    def _fetch(self) -> bytes:
-        """Read a page, or its beginning where it is too long. Neither proxies nor redirections are used."""
+    def _fetch(self) -> Page:
+        """Read a page as it comes. Neither proxies nor redirections are used."""
         url = urlsplit(self.url)
         secure = url.scheme == "https"
         connection = http.client.HTTPConnection(url.hostname or "", url.port or (443 if secure else 80), TIMEOUT)
+        connection.response_class = ShortHeaded
         with contextlib.closing(connection):
             connection.connect()
             self._line = connection.sock
@@ -134,7 +133,16 @@ class Endpoint:
                 packed = answer.headers.get("Content-Encoding", "identity")
                 if packed != "identity":  # the request did not ask for that
                     raise ValueError(f"the page comes as {packed}")
-                return answer.read(MAX_PAGE + 1)
+                return self._read(answer)
+
+    def _read(self, answer: http.client.HTTPResponse) -> Page:
+        reader, room = PageReader(self._counted), MAX_PAGE
+        while data := answer.read(min(CHUNK, room + 1)):
+            room -= len(data)
+            if room < 0:
+                raise ValueError(f"a page of more than {MAX_PAGE} bytes")
+            reader.feed(data)
+        return reader.page()
 
 
 def trusting(credentials: Credentials) -> ssl.SSLContext:

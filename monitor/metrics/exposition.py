@@ -7,10 +7,11 @@ metric tells them apart. A channel may have another counter, by a :class:`~qioi.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from qioi.model.counting import Count
 from qioi.model.names import MAX_CHANNELS, is_channel
@@ -21,6 +22,10 @@ HEIGHT = "ledger_blockchain_height"
 MOST = 2.0**63
 #: Lines of the metrics that count, and bytes of them. A thousand channels have a quarter of it; a page may be made up.
 MOST_LINES, MOST_BYTES = 20_000, 4 * 1024 * 1024
+#: Bytes of any line. A channel's name has 249 at most.
+MOST_OF_LINE = 64 * 1024
+#: Bytes that are read of a page at a time.
+CHUNK = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,48 +40,81 @@ class Page:
     counts: Mapping[str, float] = field(default_factory=dict)
 
 
+class PageReader:
+    """Reads a page as it comes: what is held of it is a line, and what the lines that count have said.
+
+    Many endpoints may answer at once, each with the largest page that is read, and a line that is taken apart is ten
+    times its size.
+    """
+
+    def __init__(self, counted: Mapping[str, Count] | None = None) -> None:
+        self._counted = counted or {}
+        names = [COUNT + "{", HEIGHT + "{", *(one.metric + end for one in self._counted.values() for end in "{ ")]
+        self._beginnings = [b"\n" + name.encode() for name in dict.fromkeys(names)]  # channels may share a counter
+        self._rest = b""
+        self._lines = self._bytes = 0
+        self._known: set[str] = set()
+        self._transactions: dict[str, float] = {}
+        self._heights: dict[str, int] = {}
+        self._counts: dict[str, float] = {}
+
+    def feed(self, data: bytes) -> None:
+        """Read on. ValueError: it is no page, or has too many lines."""
+        end = data.rfind(b"\n") + 1
+        if end:
+            self._read(b"\n" + self._rest + data[:end])
+            self._rest = b""
+        self._rest += data[end:]
+        if len(self._rest) > MOST_OF_LINE:
+            raise ValueError(f"a line of more than {MOST_OF_LINE} bytes")
+
+    def page(self) -> Page:
+        """Give what the page says, all of which has come. ValueError."""
+        self._read(b"\n" + self._rest)
+        self._rest = b""
+        return Page(self._transactions, self._heights, self._counts)
+
+    def _read(self, block: bytes) -> None:
+        """Read whole lines; only those of the metrics that count are taken apart."""
+        found: list[bytes] = []
+        for beginning in self._beginnings:
+            for line in _lines(block, beginning):
+                found.append(line)
+                self._bytes += len(line)
+                self._lines += 1
+                if self._bytes > MOST_BYTES or self._lines > MOST_LINES:
+                    raise ValueError(f"more than {MOST_LINES} lines, or {MOST_BYTES} bytes, of the metrics that count")
+        if not found:
+            return
+        wanted = b"\n".join(found).decode("utf-8", errors="replace") + "\n"
+        try:
+            for sample in (sample for family in text_string_to_metric_families(wanted) for sample in family.samples):
+                if 0 <= sample.value < MOST:  # NaN is not
+                    self._take(sample)
+        except (ValueError, IndexError, KeyError) as error:
+            raise ValueError(f"no Prometheus page: {error}") from None
+
+    def _take(self, sample: Sample) -> None:
+        for name in (name for name, count in self._counted.items() if count.covers(sample.name, sample.labels)):
+            self._counts[name] = self._counts.get(name, 0.0) + sample.value
+        channel = sample.labels.get("channel")
+        if sample.name not in (COUNT, HEIGHT) or channel is None or not is_channel(channel):
+            return
+        if channel not in self._known and len(self._known) >= MAX_CHANNELS:
+            return
+        self._known.add(channel)
+        if sample.name == HEIGHT:
+            self._heights[channel] = int(sample.value)
+        elif sample.labels.get("validation_code") == "VALID":
+            self._transactions[channel] = self._transactions.get(channel, 0.0) + sample.value
+
+
 def parse_page(page: bytes, counted: Mapping[str, Count] | None = None) -> Page:
-    """Read a page; only the lines of the metrics that count are looked at. ValueError: it is none, or has too many."""
-    counted = counted or {}
-    wanted = lines_of(
-        page, (COUNT + "{", HEIGHT + "{", *(one.metric + end for one in counted.values() for end in "{ "))
-    )
-    counts: dict[str, float] = {}
-    transactions: dict[str, float] = {}
-    heights: dict[str, int] = {}
-    known: set[str] = set()
-    try:
-        for sample in (sample for family in text_string_to_metric_families(wanted) for sample in family.samples):
-            if not 0 <= sample.value < MOST:  # nor NaN
-                continue
-            for name in (name for name, count in counted.items() if count.covers(sample.name, sample.labels)):
-                counts[name] = counts.get(name, 0.0) + sample.value
-            channel = sample.labels.get("channel")
-            if sample.name not in (COUNT, HEIGHT) or channel is None or not is_channel(channel):
-                continue
-            if channel not in known and len(known) >= MAX_CHANNELS:
-                continue
-            known.add(channel)
-            if sample.name == HEIGHT:
-                heights[channel] = int(sample.value)
-            elif sample.labels.get("validation_code") == "VALID":
-                transactions[channel] = transactions.get(channel, 0.0) + sample.value
-    except (ValueError, IndexError, KeyError) as error:
-        raise ValueError(f"no Prometheus page: {error}") from None
-    return Page(transactions, heights, counts)
-
-
-def lines_of(page: bytes, beginnings: Iterable[str]) -> str:
-    """Cut out the lines that begin so. ValueError: there are more than are looked at."""
-    found: list[bytes] = []
-    page, room = b"\n" + page, MOST_BYTES
-    for beginning in dict.fromkeys(beginnings):  # channels may share a counter
-        for line in _lines(page, b"\n" + beginning.encode()):
-            found.append(line)
-            room -= len(line)
-            if room < 0 or len(found) > MOST_LINES:
-                raise ValueError(f"more than {MOST_LINES} lines, or {MOST_BYTES} bytes, of the metrics that count")
-    return b"\n".join(found).decode("utf-8", errors="replace") + "\n"
+    """Read a page that is there as a whole. ValueError."""
+    reader = PageReader(counted)
+    for at in range(0, len(page), CHUNK):
+        reader.feed(page[at : at + CHUNK])
+    return reader.page()
 
 
 def _lines(page: bytes, beginning: bytes) -> Iterator[bytes]:

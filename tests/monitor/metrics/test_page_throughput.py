@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qioi.model.counting import Count
 from qioi.model.names import MAX_CHANNELS
-from qioi.monitor.metrics.exposition import COUNT, HEIGHT, Page, parse_page
+from qioi.monitor.metrics.exposition import COUNT, HEIGHT, Page, PageReader, parse_page
 from qioi.monitor.metrics.page_throughput import PageThroughput
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "fabric-logs"
@@ -56,7 +58,8 @@ def test_whatever_stands_there_nothing_but_a_value_error_comes_out(text: str, st
     [
         ("ab", 5_000_000, None),
         (f'{COUNT}{{channel="red",validation_code="VALID"}} 5', 200_000, "more than 20000 lines"),
-        (f'{HEIGHT}{{channel="{"r" * 5_000_000}"}} 5', 1, "or 4194304 bytes"),
+        (f'{HEIGHT}{{channel="{"r" * 50_000}"}} 5', 100, "or 4194304 bytes"),
+        (f'{HEIGHT}{{channel="{"r" * 5_000_000}"}} 5', 1, "a line of more than 65536 bytes"),
     ],
 )
 def test_a_page_that_is_made_up_takes_little_memory(line: str, times: int, problem: str | None) -> None:
@@ -227,3 +230,35 @@ def test_blocks_a_long_batch_timeout_apart_do_not_flicker(timeout: float) -> Non
     reading = pages.reading("red", now + 5 * timeout)
     assert reading.throughput is not None
     assert reading.throughput < 50
+
+
+ROWS = st.sampled_from(
+    [
+        f'{COUNT}{{channel="red",validation_code="VALID"}} 5\n',
+        f'{HEIGHT}{{channel="red"}} 7\n',
+        f'{HEIGHT}{{channel="blue\\n{HEIGHT}{{"}} 9\n',
+        f'x{HEIGHT}{{channel="green"}} 9\n',
+        "# HELP ledger\n",
+        "\n",
+        "inserts 3\n",
+        f'{HEIGHT}{{channel="last"}} 8',
+    ]
+)
+
+
+def read(parts: list[bytes]) -> Page | None:
+    """Read a page that comes in parts; ``None`` where it is none."""
+    reader = PageReader({"db": Count("inserts")})
+    try:
+        for part in parts:
+            reader.feed(part)
+        return reader.page()
+    except ValueError:
+        return None
+
+
+@given(st.lists(ROWS, max_size=12), st.lists(st.integers(0, 300), max_size=8))
+def test_a_page_says_the_same_however_it_comes(rows: list[str], cuts: list[int]) -> None:
+    page = "".join(rows).encode()
+    places = [0, *sorted(cuts), max(*cuts, len(page)) if cuts else len(page)]
+    assert read([page[begun:ended] for begun, ended in pairwise(places)]) == read([page])
