@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -25,6 +25,8 @@ log = logging.getLogger("qioi")
 RETRY = 0.3
 #: Seconds after which the units are listed all the same.
 RELIST = 30.0
+#: Units that are gone whose records are remembered. It takes a moment until nobody acts on one any more.
+KEPT = 1000
 ABOUT = "units of this host"
 
 
@@ -131,6 +133,7 @@ class UnitDiscovery:
             except NoShareError as error:
                 problems[f"unit {unit.name}"] = str(error)
         problems |= {f"systemd unit {pattern}": "none is active" for pattern in sorted(idle)}
+        self._forget({owner.name for owner in (*slices.values(), *(one.owner for one in components)) if owner})
         self._publish(Found(tuple(components), {}, problems, slices))
         self._listed.set()
 
@@ -161,8 +164,17 @@ class UnitDiscovery:
         if known is None or not is_told(known):
             now = unit_owner(systemd, unit)
             if known is None or not is_told(now):  # not told in between either
-                self._owners[unit.name] = now
-        return self._owners[unit.name]
+                known = now
+        self._owners.pop(unit.name, None)  # the one that was looked at last comes last
+        self._owners[unit.name] = known
+        return known
+
+    def _forget(self, present: Set[str]) -> None:
+        """Forget the records of units that went the longest ago, unless systemd keeps a share for when they return."""
+        gone = [name for name in self._owners if name not in present]
+        for name in gone[: max(0, len(gone) - KEPT)]:
+            if not is_told(self._owners[name]):
+                del self._owners[name]
 
     def _slices(self, systemd: Systemd, group: str) -> dict[str, Owner]:
         """Name the records of the slices that a unit is in, by their groups: they may be raised for it."""

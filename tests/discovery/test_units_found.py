@@ -8,9 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
-from qioi.discovery.systemd import Unit
+from qioi.discovery import unit_records, units
+from qioi.discovery.systemd import UNSET, Unit
 from qioi.discovery.units import UnitDiscovery, UnitRule
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Role
@@ -64,3 +65,54 @@ def test_a_unit_belongs_to_the_organisation_that_its_name_says(
         assert units.wait(PATIENCE)
         (found,) = units.found().components
     assert (found.name, found.organisation) == (name, organisation)
+
+
+class Passing(ToySystemd):
+    """Has another unit at each look, beside one that stays, in a slice of its own, and then none."""
+
+    looks = 200
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked = 0
+
+    def units(self, patterns: Iterable[str]) -> list[Unit]:
+        self.looked += 1
+        return [self.unit(name) for name in self.there()] if self.looked < self.looks else []
+
+    def there(self) -> list[str]:
+        return [f"peer{self.looked}.service", *(["old.service"] if self.looked < self.looks - 1 else [])]
+
+    def unit(self, name: str) -> Unit:
+        return Unit(name, True, f"/{name}")
+
+    def get(self, unit: Unit, name: str) -> str:
+        return f"/p{self.looked}.slice/{unit.name}" if name == "ControlGroup" else str(UNSET)
+
+    def wait(self, *rest: object) -> None:
+        if self.looked >= self.looks:
+            self._end.wait(10)
+
+
+def test_units_that_come_and_go_are_forgotten_but_for_those_that_systemd_keeps_a_share_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = "peer3.service"
+    monkeypatch.setattr(units, "Systemd", Passing)
+    monkeypatch.setattr(units, "KEPT", 10)
+    monkeypatch.setattr(unit_records, "FOLDERS", (tmp_path / "control",))
+    (drop_in,) = unit_records.drop_ins(kept, "CPUWeight")
+    drop_in.parent.mkdir(parents=True)
+    drop_in.touch()
+    hierarchy = Hierarchy(2, tmp_path / "cgroup")
+    for number in range(1, Passing.looks):
+        for name in (f"peer{number}.service", "old.service"):
+            group = hierarchy.folder(f"p{number}.slice/{name}")
+            group.mkdir(parents=True)
+            (group / hierarchy.file).touch()
+    with closing(UnitDiscovery(hierarchy, [UnitRule(Role.PEER, "*")])) as discovery:
+        until(lambda: not discovery.found().components and "systemd unit *" in discovery.found().problems)
+        remembered = discovery._owners
+    assert kept in remembered
+    assert len(remembered) <= 11
+    assert {f"peer{Passing.looks - 1}.service", "old.service"} <= remembered.keys()
