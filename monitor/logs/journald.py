@@ -22,6 +22,7 @@ import subprocess
 from contextlib import suppress
 
 from qioi.monitor.commits.counters import Skip, SourceCounters
+from qioi.monitor.logs.complaints import Complaints
 from qioi.monitor.logs.line_cutter import MAX_LINE
 
 _READ_SIZE = 64 * 1024
@@ -62,6 +63,7 @@ class JournalTail:
         self._behind = 0  # looks in a row
         self._max_read = max_read
         self._entries = ExportReader(self.counters, max_line)
+        self._complaints = Complaints(f"journal of {unit}: journalctl")
         self._process: subprocess.Popen[bytes] | None = None
         self._pause = 0
         self._start()
@@ -76,6 +78,8 @@ class JournalTail:
             if self._pause > 0:
                 return []
             self._start()
+        if self._process is not None and self._process.stderr is not None:
+            self._complaints.read(self._process.stderr)
         blocks: list[bytes] = []
         budget = self._max_read
         while self._process is not None and budget > 0:
@@ -126,16 +130,19 @@ class JournalTail:
             return
         with suppress(OSError):  # the loop's precedence is not for this child
             os.sched_setscheduler(self._process.pid, os.SCHED_OTHER, os.sched_param(0))
-        assert self._process.stdout is not None
+        assert self._process.stdout is not None  # asked for above, as is the other
+        assert self._process.stderr is not None
         os.set_blocking(self._process.stdout.fileno(), False)
+        self._complaints.begin(self._process.stderr)
         self.problem = None
 
     def _ended(self) -> None:
         """Say why; what it had not written completely comes again, after the last cursor."""
         assert self._process is not None
         _, errors = self._process.communicate()
-        why = errors.decode(errors="replace").strip().splitlines()[-1:] or [f"exit status {self._process.returncode}"]
-        self.problem = f"journal of {self.path}: journalctl has ended: {why[0][:200]}"
+        self._complaints.end(errors)
+        why = self._complaints.last or f"exit status {self._process.returncode}"
+        self.problem = f"journal of {self.path}: journalctl has ended: {why}"
         self.counters.errors += 1
         self._process = None
         self._entries.start_again()

@@ -16,6 +16,7 @@ from waiting import until
 
 from qioi.model import Commit
 from qioi.monitor.commits.counters import Skip, SourceCounters
+from qioi.monitor.logs.complaints import MOST_KEPT, MOST_SAID
 from qioi.monitor.logs.journald import ExportReader, JournalTail
 
 COMMIT = (
@@ -203,3 +204,47 @@ def test_a_journal_that_is_written_faster_than_it_is_read_is_gone_on_with_at_its
         assert all("--lines=0" in line and "cursor" not in line for line in starts)
     finally:
         tail.close()
+
+
+def test_what_journalctl_complains_of_keeps_it_from_nothing_and_is_logged_once(
+    tmp_path: Path, journalctl: Callable[[str], Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A pipe that nobody reads takes 64 KB, and then its writer waits."""
+    (tmp_path / "all").write_bytes(entry(1, COMMIT % 7))
+    complaints = "Journal file corrupted, ignoring file\n" * 10_000
+    (tmp_path / "complaints").write_text(complaints + "".join(f"another \x1b[2J {n}\n" for n in range(1000)) + "last")
+    journalctl(f"cat {tmp_path}/complaints >&2; cat {tmp_path}/all; test -e {tmp_path}/gone || exec sleep 1000; exit 4")
+    tail = JournalTail("p.service", max_read=4096)
+    try:
+        assert collect(tail, lambda out: b"\n" in out) == COMMIT % 7 + b"\n"
+        assert tail.problem is None
+        (tmp_path / "gone").touch()
+        tail._pass_over()
+        collect(tail, lambda _: tail.problem is not None)
+        assert tail.problem == "journal of p.service: journalctl has ended: last"
+    finally:
+        tail.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert said[:2] == [
+        "journal of p.service: journalctl: Journal file corrupted, ignoring file",
+        "journal of p.service: journalctl: another  [2J 0",
+    ]
+    assert len(said) == len(set(said)) == MOST_SAID
+
+
+def test_a_complaint_without_an_end_is_bounded_in_memory(tmp_path: Path, journalctl: Callable[[str], Path]) -> None:
+    (tmp_path / "all").write_bytes(entry(1, COMMIT % 7))
+    journalctl(f"head -c 1000000 /dev/zero >&2; cat {tmp_path}/all; exec sleep 1000")
+    tail = JournalTail("p.service")
+    try:
+        longest = 0
+
+        def read() -> bytes:
+            nonlocal longest
+            longest = max(longest, len(tail._complaints.unfinished))
+            return b"".join(tail.poll())
+
+        assert until(read) == COMMIT % 7 + b"\n"
+    finally:
+        tail.close()
+    assert longest == MOST_KEPT
