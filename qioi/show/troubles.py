@@ -101,8 +101,9 @@ def silent_channels(snapshot: Snapshot) -> Iterator[ChannelState]:
     heard = {one.component for one in snapshot.sources if one.commits}
     elsewhere = {one.channel for one in snapshot.components if one.name in heard}
     working = {one.channel for one in snapshot.components if one.role in COMMITTING and works(one)}
+    silent = working - elsewhere
     for one in snapshot.channels:
-        if one.age is None and one.name in working - elsewhere:
+        if one.age is None and one.name in silent:
             yield one
 
 
