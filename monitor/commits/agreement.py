@@ -51,6 +51,7 @@ class AgreedThroughput:
         self._watched: frozenset[str] = frozenset()
         self._meters: dict[str, Throughput] = {}
         self._channels: dict[str, _Witnesses] = {}
+        self._has_orphans = False  # perhaps: looked for when there is no room, and made only when peers leave
 
     def organise(self, organisations: Mapping[str, str]) -> None:
         """Watch these peers from now on, each with its organisation. A peer without one is its own."""
@@ -61,6 +62,7 @@ class AgreedThroughput:
                 meter.forget(peer)
         for name, channel in self._channels.items() if leaving else ():
             channel.orphaned = not any(self._meters[its].is_reported(name) for its in channel.heard)
+            self._has_orphans |= channel.orphaned
         self._organisations = dict(organisations)
         self._watched = frozenset(organisations.values())
 
@@ -107,8 +109,11 @@ class AgreedThroughput:
 
     def _make_room(self) -> bool:
         """Forget a channel that no watched peer has reported, if there is one."""
+        if not self._has_orphans:
+            return False
         orphan = next((name for name, one in self._channels.items() if one.orphaned), None)
         if orphan is None:
+            self._has_orphans = False
             return False
         for its in self._channels.pop(orphan).heard:
             self._drop(its, orphan)

@@ -178,3 +178,32 @@ def test_whatever_is_reported_the_count_only_grows(reports: list[tuple[str, int,
         assert reading.committed is not None
         assert reading.committed >= before
         before = reading.committed
+
+
+class Walked(dict[str, object]):
+    """Counts the channels that are walked over."""
+
+    walked = 0
+
+    def items(self):  # type: ignore[no-untyped-def]
+        for one in super().items():
+            self.walked += 1
+            yield one
+
+
+def test_a_log_that_invents_channels_has_no_others_looked_at_where_there_is_no_room() -> None:
+    """A look may read as many lines as 40,000, each of which could name a channel."""
+    agreed = AgreedThroughput()
+    agreed.organise({f"p{number}": "A" for number in range(MAX_CHANNELS)})
+    for number in range(MAX_CHANNELS):
+        agreed.observe(commit(1, f"p{number}", channel=f"c{number}"), 1.0)
+    known = agreed._channels = Walked(agreed._channels)  # type: ignore[assignment]
+    for number in range(100):
+        agreed.observe(commit(1, "forger", channel=f"invented{number}"), 2.0)
+    assert len(agreed.channels) == MAX_CHANNELS
+    assert known.walked <= MAX_CHANNELS
+    agreed.organise({f"p{number}": "A" for number in range(2, MAX_CHANNELS)})
+    for number in range(4):
+        agreed.observe(commit(1, "p9", channel=f"new{number}"), 3.0)
+    assert {"new0", "new1"} <= set(agreed.channels)
+    assert len(agreed.channels) == MAX_CHANNELS
