@@ -12,6 +12,7 @@ SCHED_IDLE), so that it is no foreign work there. Deeper in the tree ``cpu.idle`
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from pathlib import Path
 
@@ -114,9 +115,11 @@ class ForeignGroups:
     def most(self) -> tuple[Foreigner, ...]:
         """Name the groups that used the most CPUs between the last two looks, the most first."""
         found = [one for group in self._beside if group not in self._idle for one in self._explain(group, DEPTH)]
-        for parent in self._branches:
-            children = (*self._branches[parent], *(one for one in self._beside if parent_of(one) == parent))
-            own = self._cores.get(parent, 0.0) - sum(self._cores.get(one, 0.0) for one in children)
+        beside: defaultdict[str, float] = defaultdict(float)
+        for group in self._beside:
+            beside[parent_of(group)] += self._cores.get(group, 0.0)
+        for parent, ours in self._branches.items():
+            own = self._cores.get(parent, 0.0) - beside[parent] - sum(self._cores.get(one, 0.0) for one in ours)
             if own >= LEAST:
                 found.append(Foreigner(parent or "/", own))
         return tuple(sorted(found, key=lambda one: one.cores, reverse=True)[:NAMED])

@@ -1,0 +1,53 @@
+"""What it takes to name neighbours: each group beside components is looked at once, however deep these are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qioi.kernel.cpu_accounts import CpuAccounts
+from qioi.model import Foreigner
+from qioi.model.groups import branches, parent_of
+from qioi.monitor.scheduler import foreign_groups
+from qioi.monitor.scheduler.foreign_groups import ForeignGroups
+
+COMPONENTS = tuple(f"a/b{number}/peer" for number in range(50))
+
+
+class Used(CpuAccounts):
+    """Accounts that the test makes up: CPU seconds by group."""
+
+    def __init__(self) -> None:
+        self.by_group: dict[str, float] = {}
+
+    def seconds(self, group: str) -> float | None:
+        return self.by_group.get(group)
+
+
+def test_processes_above_components_are_found_in_one_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for group in (
+        *COMPONENTS,
+        *(f"a/b{number}/other" for number in range(50)),
+        *(f"a/n{number}" for number in range(100)),
+    ):
+        (tmp_path / group).mkdir(parents=True)
+    asked = 0
+
+    def counted(group: str) -> str:
+        nonlocal asked
+        asked += 1
+        return parent_of(group)
+
+    monkeypatch.setattr(foreign_groups, "parent_of", counted)
+    accounts = Used()
+    foreign = ForeignGroups(accounts, tmp_path)
+    above = branches(COMPONENTS)
+    accounts.by_group = {"a": 0.0, "a/b7": 0.0, "a/b7/peer": 0.0, "a/b7/other": 0.0, "a/n3": 0.0}
+    foreign.look(100.0, above)
+    accounts.by_group = {"a": 3.0, "a/b7": 1.5, "a/b7/peer": 0.25, "a/b7/other": 0.5, "a/n3": 1.0}
+    foreign.look(101.0, above)
+    assert set(foreign.most()) == {
+        Foreigner("a/n3", 1.0), Foreigner("a/b7", 0.75), Foreigner("a/b7/other", 0.5), Foreigner("a", 0.5)
+    }  # fmt: skip
+    assert asked == 150
