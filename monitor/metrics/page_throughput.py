@@ -33,6 +33,19 @@ class _Channel:
     looks: dict[str, deque[_Look]] = field(default_factory=dict)
     moved: float | None = None
     total: float = 0.0
+    #: The front: the greatest height that any peer shows. It is kept, since a page may name a thousand channels.
+    front: int | None = None
+
+    def show(self, peer: str, look: _Look) -> None:
+        """Take in a peer's newest look."""
+        self.looks[peer].append(look)
+        self.front = look.height if self.front is None else max(self.front, look.height)
+
+    def drop(self, peer: str) -> None:
+        """Forget what a peer has shown; only where it was at the front the others are asked where that is now."""
+        looks = self.looks.pop(peer, None)
+        if looks and looks[-1].height == self.front:
+            self.front = max((its[-1].height for its in self.looks.values() if its), default=None)
 
 
 class PageThroughput:
@@ -56,19 +69,20 @@ class PageThroughput:
         for name, height in page.heights.items():
             if name not in page.transactions:
                 if name in self._channels:  # a peer that began anew, and has committed nothing since
-                    self._channels[name].looks.pop(peer, None)
+                    self._channels[name].drop(peer)
                 continue
             channel = self._channel(name)
             if channel is None:
                 continue
-            looks = channel.looks.setdefault(peer, deque())
+            looks = channel.looks.get(peer)
             if looks and (height < looks[-1].height or page.transactions[name] < looks[-1].transactions):
-                looks.clear()  # the process, or the ledger, began anew
-            before = front(channel)
+                channel.drop(peer)  # the process, or the ledger, began anew
+            looks = channel.looks.setdefault(peer, deque())
+            before = channel.front
             if looks and before is not None and height > before:  # of the peer's blocks, those beyond the front
                 grown = page.transactions[name] - looks[-1].transactions
                 channel.total += grown * (height - before) / (height - looks[-1].height)
-            looks.append(_Look(now, height, page.transactions[name]))
+            channel.show(peer, _Look(now, height, page.transactions[name]))
             while len(looks) > 2 and looks[1].time <= now - channel.interval.window:
                 looks.popleft()
             if before is not None and height > before:
@@ -88,12 +102,12 @@ class PageThroughput:
     def forget(self, peer: str) -> None:
         """Drop what a peer has shown, once it does not answer or is not watched."""
         for channel in self._channels.values():
-            channel.looks.pop(peer, None)
+            channel.drop(peer)
 
     def reading(self, name: str, now: float) -> ChannelReading:
         """Say what is known of a channel; without a whole window there is no throughput."""
         channel = self._channels.get(name)
-        top = front(channel) if channel else None
+        top = channel.front if channel else None
         if channel is None or top is None:
             return ChannelReading(name, None, None)
         age = None if channel.moved is None else max(0.0, now - channel.moved)
@@ -102,11 +116,6 @@ class PageThroughput:
         if tps is None:
             tps = rate(channel, top, now - channel.interval.window)
         return ChannelReading(name, tps, age, top, round(channel.total), "metrics", seconds)
-
-
-def front(channel: _Channel) -> int | None:
-    """Give the greatest height that any peer shows."""
-    return max((looks[-1].height for looks in channel.looks.values() if looks), default=None)
 
 
 def rate_by_moves(channel: _Channel, now: float) -> float | None:

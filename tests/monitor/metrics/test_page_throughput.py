@@ -262,3 +262,50 @@ def test_a_page_says_the_same_however_it_comes(rows: list[str], cuts: list[int])
     page = "".join(rows).encode()
     places = [0, *sorted(cuts), max(*cuts, len(page)) if cuts else len(page)]
     assert read([page[begun:ended] for begun, ended in pairwise(places)]) == read([page])
+
+
+class Walked(dict[str, object]):
+    """Counts the peers that are walked over."""
+
+    walked = 0
+
+    def values(self):  # type: ignore[no-untyped-def]
+        self.walked += len(self)
+        return super().values()
+
+
+def test_a_page_costs_the_same_however_many_peers_show_its_channels() -> None:
+    pages = PageThroughput()
+    for peer in range(100):
+        pages.observe(f"p{peer}", page(1000), 0.0)
+    looks = Walked(pages._channels["red"].looks)
+    pages._channels["red"].looks = looks  # type: ignore[assignment]
+    for second in range(1, 10):
+        for peer in range(100):
+            pages.observe(f"p{peer}", page(1000 + second), float(second))
+    assert looks.walked <= 100
+    assert pages.reading("red", 9.0).height == 1009
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"), st.sampled_from(["height", "height", "orderer", "forget"]), st.integers(0, 9)
+        ),
+        max_size=40,
+    )
+)
+def test_the_front_is_the_greatest_height_that_any_peer_shows_now(steps: list[tuple[str, str, int]]) -> None:
+    pages, shown = PageThroughput(), dict[str, int]()
+    for second, (peer, what, height) in enumerate(steps):
+        match what:
+            case "height":
+                pages.observe(peer, page(height), float(second))
+                shown[peer] = height
+            case "orderer":
+                pages.observe(peer, Page({}, {"red": height}), float(second))
+                shown.pop(peer, None)
+            case _:
+                pages.forget(peer)
+                shown.pop(peer, None)
+        assert pages.reading("red", float(second)).height == max(shown.values(), default=None)
