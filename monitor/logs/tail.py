@@ -15,6 +15,8 @@ unfinished line; of a longer one the rest is skipped and counted. File descripto
 
 The lag is bounded: where more than ``max_backlog`` bytes wait, all but the last ``max_read`` are passed over, and
 ``gap`` says how many (a peer at DEBUG writes ten times what is read of it).
+
+An empty line stands for a line that was dropped, and for what was not read of a file.
 """
 
 from __future__ import annotations
@@ -209,7 +211,8 @@ class FileTail:
         self.counters.truncations += 1
         copy = self._open_copy(file)
         file.offset, file.fingerprint, file.lines = 0, b"", self._cutter()
-        if copy is None:
+        if copy is None:  # what was written between the last look and now is not read
+            blocks.append(b"\n")
             return budget
         self._files.insert(self._files.index(file), copy)
         return self._read(copy, blocks, budget)
@@ -318,7 +321,7 @@ class FileTail:
             self._close(self._files[0], blocks)
             if unread:
                 self.counters.lost_files += 1
-                blocks.append(b"\n")  # an empty line stands for what is not read, as it does for a dropped one
+                blocks.append(b"\n")
         for file in [file for file in self._files if file.copied and not self._waits(file)]:
             self._close(file, blocks)
         if self.problem is not None and self._files and self._files[0].idle >= _LINGER_DELETED:

@@ -166,6 +166,23 @@ def test_after_files_that_were_rotated_away_unread(
     source.close()
 
 
+def test_after_a_truncation_that_has_left_no_copy(form: LogFormat, tmp_path: Path) -> None:
+    log = tmp_path / "peer.log"
+    log.touch()
+    source = LogSource(log, "p", log_format=form)
+    *beginning, end = long_line(form)
+    with log.open("ab", buffering=0) as file:
+        file.write(honest(form) * 5)
+        found: list[object] = [*source.poll()]
+        file.write(b"".join(beginning))
+        file.truncate(0)
+        file.write(end + honest(form))
+        found += source.poll()
+    assert source.counters.truncations == 1
+    assert blocks(found) == [HONEST] * 6
+    source.close()
+
+
 def entry(message: bytes, piece: bool = False) -> bytes:
     mark = b"_LINE_BREAK=line-max\n" if piece else b""
     return b"__CURSOR=s=ab;i=1\n" + mark + b"MESSAGE=" + message + b"\n\n"
