@@ -23,6 +23,7 @@ from qioi.controller.other_lever import NO_OTHER_LEVER, OtherLever
 from qioi.controller.slicing import SliceState
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.model import Component, Decision, Owner
+from qioi.model.groups import chain
 from qioi.model.names import few
 
 log = logging.getLogger("qioi")
@@ -70,7 +71,7 @@ class Actor:
         self.owners: Mapping[str, Owner] = {}
         self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
         self._stuck: set[str] = set()  # those of them that could not be put back, and that was said
-        self._looked_at: set[str] = set()  # groups above components that are held
+        self._looked_at: set[str] = set()  # groups above components, and of components that left, that are held
         self._news: dict[str, Said | None] = {}
         self._orders: SimpleQueue[str] = SimpleQueue()
 
@@ -121,7 +122,7 @@ class Actor:
             own.add(one.cgroup)
             placement = placements.get(one.cgroup) or Placement((one.cgroup,), "not looked at yet")
             try:
-                groups = dict.fromkeys((one.cgroup, *placement.groups)) if one.name in ordered else ()
+                groups = chain(one.cgroup) if one.name in ordered else ()
                 taken_up = self._take_up(groups)
                 force = self._other.in_force(one, self.look(one.cgroup, one.owner, placement, above))
                 forces[one.name] = replace(force, taken_up=True) if taken_up else force
@@ -167,7 +168,7 @@ class Actor:
         return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None, taken, foreign=foreign)
 
     def leave(self, above: Iterable[str], own: Collection[str]) -> None:
-        """Release groups above components that are no longer looked at.
+        """Release groups that are no longer looked at: above components, or of components that left.
 
         ``above`` are those that are, ``own`` components' own groups, which may have others' below them.
         """
@@ -361,9 +362,12 @@ class Actor:
         log.log(level, "%s: %s: %s -> %s: %s", who, what, previous, shares, first.reason)
 
     def release(self, cgroup: str) -> Outcome | None:
-        """Restore a component's own group and stop holding it."""
+        """Restore a component's own group and stop holding it, unless somebody else has set its share."""
         self._news.pop(cgroup, None)
-        return self._guard.release(cgroup)
+        outcome = self._guard.release(cgroup)
+        if self._guard.holds(cgroup):
+            self._looked_at.add(cgroup)  # until it is removed
+        return outcome
 
     def let_go(self, group: str) -> None:
         """Forget a group that was removed."""

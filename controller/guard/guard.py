@@ -128,11 +128,11 @@ class Guard(Writer[str]):
         return tuple(entry.owner for entry in self._held.values() if entry.owner is not None)
 
     def leave(self, path: str) -> bool:
-        """Stop holding a group; say whether it is dropped. A group whose value is ours or foreign stays held."""
+        """Stop holding a group; say whether it is dropped. A group whose value is ours or was foreign stays held."""
         entry = self._held.get(path)
         if entry is None:
             return True
-        if path in self._foreign or self._changed(entry):
+        if self.is_marked(path) or self._changed(entry):
             try:
                 self._shares.check(path, entry.identity)
                 return False

@@ -101,6 +101,11 @@ class Writer(Generic[Place]):
         del self._foreign[place]
         return False
 
+    def is_marked(self, place: Place) -> bool:
+        """Whether a place is left alone, or was within :data:`CALM` pauses."""
+        pause, since = self._pauses.get(place, (0.0, 0.0))
+        return self.is_foreign(place) or self._clock() - since < CALM * pause
+
     def pause(self, place: Place) -> float | None:
         """Give the pause in seconds of a place whose original somebody else restored; ``None`` for all others."""
         return self._pauses[place][0] if math.isfinite(self._foreign.get(place, math.inf)) else None
@@ -237,15 +242,28 @@ class Writer(Generic[Place]):
     # ---- restoring
 
     def release(self, place: Place) -> Outcome | None:
-        """Restore one place and stop holding it; ``None`` if no value of ours was in force. A failure keeps it held."""
+        """Restore one place and stop holding it; ``None`` if no value of ours was in force.
+
+        A failure keeps it held. So does somebody else's value: else the next writer would take it for the original.
+        """
         held = self._held.get(place)
-        entries = [replace(held, ours=self._ours(held))] if held else []
-        outcomes, left = restore_entries(self._lever, entries)
+        if held is None:
+            return None
+        entry = replace(held, ours=self._ours(held))
+        outcomes, left = restore_entries(self._lever, [entry])
         if outcomes and outcomes[0].result is Result.FOREIGN:
             self._foreign[place] = math.inf
+            self._held[place] = replace(held, ours=())
         if not left:
-            self.drop(place)
+            self._let_go(place, entry)
         return outcomes[0] if outcomes else None
+
+    def _let_go(self, place: Place, entry: Entry) -> None:
+        """Drop a restored place, or only restore its owner's record where somebody else wrote to the place."""
+        if not self.is_marked(place):
+            self.drop(place)
+        elif entry.owner is not None and self._changed(entry):
+            self._owners.release(entry)
 
     def restore(self) -> list[Outcome]:
         """Restore every value that is ours, carry on past failures, and keep those in the journal. OSError."""

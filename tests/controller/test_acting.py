@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -175,6 +176,63 @@ def test_an_ancestor_that_somebody_else_sets_is_left_alone(tmp_path: Path) -> No
     assert site.snapshot.totals.writes["foreign"] == 1
     site.guard.restore()
     assert site.weight("docker") == 777
+
+
+def interference(site: ToySite, lasts: bool) -> None:
+    """Have foreign work outside of the components' parent, or within it."""
+    site.toy.used = OUTSIDE if lasts else {**OUTSIDE, "docker": 2.0}
+    site.run(60)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_an_ancestor_that_somebody_else_has_set_is_left_alone_in_the_next_interference_too(
+    tmp_path: Path, seen: bool
+) -> None:
+    """Also where nobody looks at it between the setting and the end of the interference."""
+    site = make(tmp_path)
+    interference(site, True)
+    assert site.weight("docker") == 400
+    (site.hierarchy.mount / "docker/cpu.weight").write_text("777")
+    if seen:
+        site.run(2)
+    for lasts in (False, True, False, True):
+        interference(site, lasts)
+        assert site.weight("docker") == 777
+    assert site.component("peer0").taken == ("docker",)
+    interference(site, False)
+    site.daemon.take_up("peer0")  # the way back works in a calm, too
+    interference(site, True)
+    assert site.weight("docker") == 3108
+    site.guard.restore()
+    assert site.weight("docker") == 777
+
+
+def test_an_ancestor_that_somebody_else_has_set_is_forgotten_when_it_is_removed(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    interference(site, True)
+    (site.hierarchy.mount / "docker/cpu.weight").write_text("777")
+    interference(site, False)
+    assert site.guard.is_foreign("docker")
+    shutil.rmtree(site.hierarchy.mount / "docker")
+    site.run(1)
+    assert not site.guard.holds("docker")
+    assert not site.guard.is_foreign("docker")
+
+
+def test_a_component_that_left_and_came_back_keeps_the_share_that_somebody_else_has_set(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    site.run(2)
+    (site.hierarchy.mount / "docker/p/cpu.weight").write_text("777")
+    site.run(2)
+    both, config = site.config, replace(site.config, components=site.config.components[1:])
+    for adopted in (config, both):
+        site.snapshot = site.daemon.adopt(adopted, site.snapshot)
+        site.run(2)
+        assert site.weight("docker/p") == 777
+    site.snapshot = site.daemon.adopt(config, site.snapshot)
+    shutil.rmtree(site.hierarchy.mount / "docker/p")
+    site.run(1)
+    assert not site.guard.holds("docker/p")
 
 
 def test_an_ancestor_without_a_weight_is_said_and_the_own_group_stays(tmp_path: Path) -> None:

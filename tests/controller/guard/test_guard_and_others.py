@@ -143,3 +143,34 @@ def test_what_somebody_else_has_set_is_taken_up_again_as_it_is(host: Host, journ
     assert results(guard.apply({path: 2 * guard.look(path)})) == [Result.OK]
     guard.restore()
     assert host.get(path) == 777
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_group_that_somebody_else_has_set_stays_theirs_when_it_is_released(
+    host: Host, journal: Journal, seen: bool
+) -> None:
+    guard, path = raised(host, journal)
+    host.set(path, 777)
+    if seen:
+        assert results(guard.apply({path: 2048})) == [Result.FOREIGN]
+    for _ in range(2):
+        guard.release(path)
+        assert not guard.leave(path)
+        guard.hold(path)
+        assert results(guard.apply({path: 8192})) == [Result.FOREIGN]
+        assert (host.get(path), guard.changed()) == (777, ())
+    assert guard.restore() == []
+    assert host.get(path) == 777
+
+
+def test_a_pause_goes_on_when_the_group_is_released(host: Host, journal: Journal, clock: Clock) -> None:
+    guard, path = released(host, journal, clock)
+    assert guard.release(path) is None
+    assert not guard.leave(path)
+    assert results(guard.apply({path: 8192})) == [Result.FOREIGN]
+    clock.now += PAUSE
+    assert not guard.leave(path)
+    assert f"left alone for {2 * PAUSE:g} s" in put_back(host, guard, path)
+    clock.now += 100 * PAUSE
+    guard.release(path)
+    assert not guard.holds(path)

@@ -232,3 +232,16 @@ def test_a_record_that_nobody_waits_for_is_no_problem(host: Host, journal: Journ
     assert [one.result for one in guard.restore()] == [Result.OK]
     assert host.get(path) == original
     assert journal.load().entries == ()
+
+
+def test_the_record_of_a_released_group_that_somebody_else_has_set_is_put_back(
+    host: Host, journal: Journal, owners: ToyOwners
+) -> None:
+    guard, path, original, _ = raised(host, journal, owners)
+    owners.done()
+    host.set(path, 777)
+    guard.release(path)
+    assert (guard.is_foreign(path), owners.asked[-1]) == (True, original)
+    assert [entry.owner for entry in guard._entries(guard.held())] == [OWNER]
+    guard.restore()
+    assert (host.get(path), owners.record) == (777, original)
