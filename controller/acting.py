@@ -70,7 +70,8 @@ class Actor:
         #: The owners of groups above components, by group, where they are known.
         self.owners: Mapping[str, Owner] = {}
         self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
-        self._stuck: set[str] = set()  # those of them that could not be put back, and that was said
+        self._left: dict[str, str] = {}  # groups to be put back that others left, and whose they are, for the log
+        self._stuck: set[str] = set()  # groups that could not be put back, and that was said
         self._looked_at: set[str] = set()  # groups above components, and of components that left, that are held
         self._news: dict[str, Said | None] = {}
         self._orders: SimpleQueue[str] = SimpleQueue()
@@ -215,7 +216,7 @@ class Actor:
         wet = [want for want in wants if not want.shown]
         taken = self._other.take([want.decision for want in wet])
         for group in taken.release:
-            self.release(group)
+            self.put_back(group, group)
         released = self._dry_out([want for want in wants if want.shown])
         ours = [want for want in wet if want.decision.component not in taken.components]
         decided = self.count_changes(ours)
@@ -240,20 +241,20 @@ class Actor:
         )
 
     def _dry_out(self, wants: Collection[Want]) -> tuple[str, ...]:
-        """Restore components whose policies are all dry runs; name those that were changed."""
+        """Restore components whose policies are all dry runs; name those that were restored."""
         changed = self._guard.changed() if wants else ()
-        names = []
-        for want in wants:
-            if want.cgroup in changed:
-                self.put_back(want.decision.component, want.cgroup)
-                names.append(want.decision.component)
-        return tuple(names)
+        names = [(want.decision.component, want.cgroup) for want in wants if want.cgroup in changed]
+        return tuple(name for name, cgroup in names if self._restore(name, cgroup))
 
     def _write(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
         """Write values that differ; give the shares in force and the problems afterwards, by component."""
-        wants = self._unfulfilled(tuple(wants))
+        wants = tuple(wants)
+        for want in wants:
+            if self._left.pop(want.cgroup, None) is not None:
+                self._stuck.discard(want.cgroup)
+        wants = self._unfulfilled(wants)
         targets, behind = self._targets(wants)
-        self._put_back(self._above - targets.keys())
+        self._put_back((self._above | self._left.keys()) - targets.keys())
         problems: dict[str, str] = {}
         changes = self._changes(targets)
         previous = {group: self._last(group) for group in changes}
@@ -330,25 +331,27 @@ class Actor:
         self._tell_of(outcome)
 
     def put_back(self, name: str, cgroup: str) -> None:
-        """Restore the group of a component that left or that no policy covers, and log it."""
-        outcome = self.release(cgroup)
-        if outcome is not None:
-            self._count(outcome)
-            log.info("%s: let go: %s: %s", name, outcome.result, outcome.message)
+        """Restore the group of a component that left or that no policy covers; try on in later periods if it fails."""
+        if not self._restore(name, cgroup):
+            self._left[cgroup] = name
 
     def _put_back(self, groups: Iterable[str]) -> None:
-        """Restore groups above components at which no component is acted on."""
+        """Restore groups above components at which no component is acted on, and what could not be restored before."""
         for group in sorted(groups):
-            outcome = self._guard.release(group)
-            failed = outcome is not None and outcome.result is Result.FAILED
-            if outcome is not None:
-                self._count(outcome)
-                if not (failed and group in self._stuck):
-                    log.info("%s: let go: %s: %s", group, outcome.result, outcome.message)
-            if failed:
-                self._stuck.add(group)
-            else:
+            if self._restore(self._left.get(group, group), group):
                 self._forget(group)
+
+    def _restore(self, name: str, group: str) -> bool:
+        """Restore a group, and log it, a failure only once; say whether nothing of ours is left to be restored."""
+        outcome = self.release(group)
+        failed = outcome is not None and outcome.result is Result.FAILED
+        if outcome is not None:
+            self._count(outcome)
+            if not (failed and group in self._stuck):
+                level = logging.WARNING if failed else logging.INFO
+                log.log(level, "%s: let go: %s: %s", name, outcome.result, outcome.message)
+        (self._stuck.add if failed else self._stuck.discard)(group)
+        return not failed
 
     def _tell(self, outcome: Outcome, previous: int | None, behind: list[Want]) -> None:
         """Log a change of a group's value: at INFO if it is news, else at DEBUG."""
@@ -376,5 +379,6 @@ class Actor:
 
     def _forget(self, group: str) -> None:
         self._above.discard(group)
+        self._left.pop(group, None)
         self._stuck.discard(group)
         self._news.pop(group, None)

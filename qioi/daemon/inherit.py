@@ -24,7 +24,7 @@ def warn_of_before(text: str) -> None:
 def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ...]:
     """Adopt the shares that an earlier daemon kept on purpose; restore those that a crashed one left.
 
-    Return the groups that stay raised, of components and above them.
+    Return the groups that stay raised, of components and above them, also because they could not be restored.
     """
     listed = {level for one in config.components for level in chain(one.cgroup)}
     outcomes = take_over(config.state_dir, guard, None if config.discovers else listed)
@@ -33,7 +33,7 @@ def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ..
         tell(recovery, warn_of_before)
         for entry in recovery.left:
             guard.adopt(entry)  # to restore it later, or to have the original of a group that starts again raised
-        return ()
+        return guard.changed()
     told, problems = ToldFiles(config.record_dir).load()
     for entry in told:
         if entry.owner not in guard.owners():  # left by a daemon that was killed earlier

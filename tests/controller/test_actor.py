@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from owed_site import OUTSIDE, make
 from toy_daemon import ToySite
 
 from qioi.controller.acting import Actor
+from qioi.controller.guard.restore import Outcome, Result
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want
 from qioi.controller.other_lever import NO_OTHER_LEVER, NoOtherLever, OtherLever, Taken
+from qioi.kernel.errors import CgroupError
 from qioi.model import Component, Decision, Role
 
 PLACE = Placement(("docker/p",), "no foreign work")
@@ -134,3 +139,103 @@ def test_a_component_whose_policies_have_become_dry_runs_is_put_back(tmp_path: P
     assert actor.act([replace(want(8192, 4096), shown=True)]).released == ("peer0",)
     assert site.weight("docker/p") == 100
     assert actor.act([replace(want(8192), shown=True)]).released == ()
+
+
+@contextmanager
+def refused(site: ToySite, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have no share written, as on a file system that is read-only for a while."""
+
+    def refuse(path: str, value: int) -> None:
+        raise CgroupError(f"{path}: Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.guard._lever.access, "write", refuse)
+        yield
+
+
+def journalled(site: ToySite) -> list[str]:
+    return [entry.path for entry in site.guard._journal.load().entries if entry.ours]
+
+
+def let_go(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    return [(one.levelname, one.message) for one in caplog.records if ": let go: " in one.message]
+
+
+def test_a_component_that_left_and_cannot_be_restored_is_tried_again_in_each_period(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site, counted = make(tmp_path), list[Outcome]()
+    actor = Actor(site.guard, counted.append)
+    actor.look_at([COMPONENT], {"docker/p": PLACE})
+    actor.act([want(4096)])
+    counted.clear()
+    with caplog.at_level(logging.INFO, "qioi"), refused(site, monkeypatch):
+        actor.put_back("peer0", "docker/p")
+        for _ in range(3):
+            actor.look_at([], {})
+            assert not actor.act(()).moved
+        site.guard.record()
+    assert journalled(site) == ["docker/p"]
+    assert [one.result for one in counted] == [Result.FAILED] * 4
+    with caplog.at_level(logging.INFO, "qioi"):
+        assert actor.act(()).moved
+        assert not actor.act(()).moved
+    assert (site.weight("docker/p"), site.guard.holds("docker/p")) == (100, False)
+    (_, failed), (_, done) = said = let_go(caplog)
+    assert [level for level, _ in said] == ["WARNING", "INFO"]
+    assert failed.startswith("peer0: let go: failed: docker/p: Read-only file system")
+    assert done == "peer0: let go: ok: 400 -> 100, its original"
+
+
+def test_a_component_that_comes_back_before_it_could_be_restored_keeps_its_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = make(tmp_path)
+    actor = actor_of(site)
+    actor.act([want(4096)])
+    with refused(site, monkeypatch):
+        actor.put_back("peer0", "docker/p")
+    actor.look_at([COMPONENT], {"docker/p": PLACE})
+    for _ in range(2):
+        actor.act([want(4096, 4096)])
+        assert site.weight("docker/p") == 400
+    actor.put_back("peer0", "docker/p")
+    assert site.weight("docker/p") == 100
+
+
+def test_a_component_that_left_and_is_removed_before_it_could_be_restored_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = make(tmp_path)
+    actor = actor_of(site)
+    actor.act([want(4096)])
+    with caplog.at_level(logging.INFO, "qioi"), refused(site, monkeypatch):
+        actor.put_back("peer0", "docker/p")
+        shutil.rmtree(site.hierarchy.mount / "docker/p")
+        for _ in range(3):
+            actor.look_at([], {})
+            actor.act(())
+    assert not site.guard.holds("docker/p")
+    assert len(let_go(caplog)) == 1
+
+
+def test_a_dry_run_and_another_lever_are_waited_for_until_the_group_is_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site, lever = make(tmp_path), Takes()
+    actor = actor_of(site, lever)
+    actor.act([want(4096)])
+    with caplog.at_level(logging.INFO, "qioi"), refused(site, monkeypatch):
+        for _ in range(3):
+            assert actor.act([replace(want(8192, 4096), shown=True)]).released == ()
+    assert len(let_go(caplog)) == 1
+    assert actor.act([replace(want(8192, 4096), shown=True)]).released == ("peer0",)
+    assert site.weight("docker/p") == 100
+    actor.look_at([COMPONENT], {"docker/p": PLACE})
+    actor.act([want(4096)])
+    lever.taken = Taken(frozenset({"peer0"}), release=("docker/p",))
+    with refused(site, monkeypatch):
+        actor.act([want(4096, 4096)])
+    lever.taken = Taken(frozenset({"peer0"}))  # it is named once
+    actor.act([want(4096, 4096)])
+    assert site.weight("docker/p") == 100

@@ -17,6 +17,7 @@ from qioi.controller.levers.idle import IDLE, Idle
 from qioi.daemon.daemon import LISTING_PATIENCE, Daemon
 from qioi.daemon.inherit import inherit
 from qioi.discovery.base import Found
+from qioi.kernel.errors import CgroupError
 from qioi.roster import FoundRoster
 
 
@@ -129,3 +130,24 @@ def test_where_only_clients_are_found_what_is_not_listed_is_put_back_at_once(sit
     start(site, discovery, components=[peer("peer0", "pods/p0")], mine=["batch"])
     site.run(1)
     assert (site.weight("pods/p0") > 100, site.weight("pods/p1")) == (True, 100)
+
+
+def test_what_could_not_be_restored_after_a_crash_is_tried_again(
+    site: ToySite, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    mark(site.config.state_dir).unlink()
+    discovery = Listed()
+    discovery.now = Found((), complete=True)
+
+    def refuse(self: Files, path: str, value: int) -> None:
+        raise CgroupError(f"{path}: Read-only file system")
+
+    raised = weights(site)
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "write", refuse)
+        start(site, discovery)
+        site.run(3)
+    assert weights(site) == raised
+    assert len([one for one in caplog.messages if one.startswith("pods/p0: let go: failed: ")]) == 1
+    site.run(1)
+    assert set(weights(site).values()) == {100}
