@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from qioi.controller.guard.idle_groups import NAME, IdleGuard
 from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.left import read_left, store_left
 from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import Idle
@@ -50,6 +51,8 @@ class BestEffort:
         self._own = chain(own) if own else ()
         self._last: float | None = None
         self._said: set[str] = set()
+        #: Whether every group was put back at the end.
+        self.clean = True
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -62,17 +65,17 @@ class BestEffort:
         ``waits`` says that a component waits behind foreign work, ``disturbed`` that this keeps the host full;
         ``components`` are their groups: neither they nor those above or below them are made idle.
         """
-        if not self._patterns and not self.labelled and self._last is None:
+        if not self._patterns and not self.labelled and self._last is None and not self._guard.groups:
             return ()
         if disturbed and (waits or self._last is not None):
             self._last = now
             spared = Spared(components, self._own)
             # A container matches a pattern before it is known to be a component, and may be idle by then.
-            self._tell(put_back(self._guard, [one for one in self._guard.groups if one in spared]))
+            self._tell(self._guard.release([one for one in self._guard.groups if one in spared]))
             self._tell(self._guard.make_idle(self._find(spared)))
-        elif self._last is not None and now - self._last > HOLD:
-            self._last = None
-            self._tell(put_back(self._guard))
+        elif self._last is None or now - self._last > HOLD:
+            self._last = None  # groups that are still idle then could not be put back: they are tried again
+            self._tell(self._guard.release(self._guard.groups))
         return self._guard.groups
 
     def _find(self, spared: Spared) -> list[str]:
@@ -100,25 +103,23 @@ class BestEffort:
             log.warning("%s", message)
 
 
-def put_back(guard: IdleGuard, groups: Collection[str] | None = None) -> list[Outcome]:
-    """Restore these groups, or all; log a journal that can't be emptied."""
-    try:
-        return guard.restore() if groups is None else guard.release(groups)
-    except OSError as error:
-        log.error("the journal of idle groups could not be emptied: %s", error)
-        return []
-
-
 @contextmanager
 def best_effort(
-    patterns: Iterable[str], state_dir: Path, hierarchy: Hierarchy, own: str | None = None
+    patterns: Iterable[str] | None, state_dir: Path, hierarchy: Hierarchy, own: str | None = None
 ) -> Iterator[BestEffort]:
-    """Give what makes groups idle, and put every group back at the end."""
-    guard = IdleGuard(hierarchy, Files(hierarchy), Journal(state_dir, name=NAME))
+    """Give what makes groups idle, and put every group back at the end; ``None`` for a dry run, which does neither."""
+    journal = Journal(state_dir, name=NAME)
+    guard = IdleGuard(hierarchy, Files(hierarchy), journal)
+    if patterns is not None:
+        with suppress(OSError):  # the recovery at the start has said so
+            guard.go_on(journal.load().entries)
+    groups = BestEffort(patterns or (), guard, hierarchy, own)
     try:
-        yield BestEffort(patterns, guard, hierarchy, own)
+        yield groups
     finally:
-        for outcome in put_back(guard) if guard.groups else ():
+        outcomes = guard.restore() if guard.groups else []
+        groups.clean = all(outcome.result is not Result.FAILED for outcome in outcomes)
+        for outcome in outcomes:
             log.log(logging.INFO if outcome.result is Result.OK else logging.WARNING,
                     "restore %s: %s: %s", outcome.path, outcome.result, outcome.message)  # fmt: skip
 
@@ -126,15 +127,11 @@ def best_effort(
 def recover_idle(state_dir: Path, hierarchy: Hierarchy) -> tuple[list[Outcome], list[str]]:
     """Restore what a daemon that died left; give the outcome of each group, and problems as text."""
     journal = Journal(state_dir, name=NAME)
+    if not journal.file.exists():
+        return [], []
     try:
-        loaded = journal.load()
-        if not loaded.entries and not loaded.problems and not journal.file.exists():
-            return [], []
-        problems = [f"{journal.file}: {problem}" for problem in loaded.problems]
-        if problems:
-            journal.set_aside()
-        outcomes, left = restore_entries(Idle(hierarchy, Files(hierarchy)), loaded.entries)
-        journal.store(left)
+        entries, problems = read_left(journal)
     except OSError as error:
         return [], [f"{journal.file}: {error.strerror}: no idle group could be put back"]
-    return outcomes, problems
+    outcomes, left = restore_entries(Idle(hierarchy, Files(hierarchy)), entries)
+    return outcomes, [*problems, *store_left(journal, left)]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from qioi.controller.findings.slice_trial import Look, Trial
 from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.left import read_left, store_left
+from qioi.controller.guard.restore import Outcome, Result
 from qioi.controller.guard.thread_slices import NAME, SliceGuard, restore_threads
 from qioi.controller.levers.eevdf import SHORTEST, Kernel, SliceError, default_slice, why_not
 from qioi.controller.levers.slices import size
@@ -56,6 +58,8 @@ class SlicePeriod:
 class NoSlicer:
     """Where slices are off."""
 
+    clean = True
+
     def __init__(self, state: SliceState | None = None) -> None:
         self._state = state or SliceState()
 
@@ -79,6 +83,9 @@ class Slicer:
         self._trials: dict[frozenset[str], Trial] = {}
         self._at_work: frozenset[str] = frozenset()
         self._sizes: dict[str, int] = {}
+        self._stuck = False
+        #: Whether every slice was put back at the end.
+        self.clean = True
 
     @property
     def trying(self) -> bool:
@@ -102,9 +109,18 @@ class Slicer:
                 sizes[name] = wanted
         self._sizes = sizes
         counts = self._guard.apply({its[name].cgroup: value for name, value in sizes.items()})
+        self._tell(counts.stuck)
         if counts.problem:
             text = f"{text}; {counts.problem}"
         return SliceState(self._mode, on, text, sizes)
+
+    def _tell(self, stuck: Outcome | None) -> None:
+        """Log that slices could not be put back, and that they are, once each."""
+        if stuck is not None and not self._stuck:
+            log.warning("slices: %s: %s: tried again in each period", stuck.path, stuck.message)
+        if stuck is None and self._stuck:
+            log.info("slices: all that could not be put back are back")
+        self._stuck = stuck is not None
 
     def _try(self, period: SlicePeriod, runnable: float) -> Trial:
         """Continue the trial of the channels at work; channels differ in what slices do for them."""
@@ -157,31 +173,33 @@ def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> It
         log.warning("slices: %s: left out", error)
         yield NoSlicer(SliceState(mode, False, str(error)))
         return
-    guard = SliceGuard(kernel, Journal(state_dir, name=NAME), lister(hierarchy), default)
+    journal = Journal(state_dir, name=NAME)
+    guard = SliceGuard(kernel, journal, lister(hierarchy), default)
+    with suppress(OSError):  # the recovery at the start has said so
+        guard.go_on(journal.load().entries)
+    slicer = Slicer(mode, guard, default)
     try:
-        yield Slicer(mode, guard, default)
+        yield slicer
     finally:
-        try:
-            for problem in guard.restore():
-                log.error("%s", problem)
-        except OSError as error:
-            log.error("the journal of slices could not be emptied: %s", error)
+        left = guard.restore()
+        slicer.clean = not left
+        for one in left:
+            log.error("restore %s: %s: %s", one.path, one.result, one.message)
 
 
 def recover_slices(state_dir: Path, hierarchy: Hierarchy) -> tuple[int, list[str]]:
-    """Restore what a daemon that died left; give the number of threads named, and problems as text."""
+    """Restore what a daemon that died left; give the number of threads that are done with, and problems as text."""
     journal = Journal(state_dir, name=NAME)
     try:
-        loaded = journal.load()
-        if not loaded.entries and not loaded.problems:
-            return 0, []
-        problems = [f"{journal.file}: {problem}" for problem in loaded.problems]
-        if problems:
-            journal.set_aside()
+        entries, problems = read_left(journal)
+        if not entries:
+            return 0, problems
         kernel = Kernel()
-        left = restore_threads(kernel, lister(hierarchy), loaded.entries, default_slice(kernel) or 0)
-        journal.store(left, durable=False)
-    except (OSError, SliceError) as error:
-        return 0, [f"{journal.file}: {error}: no slice could be put back"]
-    problems += [f"slice of thread {entry.place} in {entry.path} could not be put back" for entry in left]
-    return len(loaded.entries), problems
+        default = default_slice(kernel) or 0
+    except OSError as error:
+        return 0, [f"{journal.file}: {error.strerror}: no slice could be put back"]
+    except SliceError as error:
+        return 0, [*problems, f"{journal.file}: {error}: no slice could be put back"]
+    outcomes, left = restore_threads(kernel, lister(hierarchy), entries, default)
+    problems += [f"{one.path}: {one.message}" for one in outcomes if one.result is Result.FAILED]
+    return len(set(entries) - set(left)), [*problems, *store_left(journal, left, durable=False)]

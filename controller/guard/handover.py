@@ -19,13 +19,16 @@ def mark(state_dir: Path) -> Path:
     return state_dir / "kept"
 
 
-def keep(state_dir: Path, guard: Guard, own: str | None) -> None:
-    """Leave every value as it is, except in the daemon's own group ``own``. OSError: the journal was not written."""
-    if own is not None:
-        guard.release(own)
+def keep(state_dir: Path, guard: Guard, own: str | None) -> Outcome | None:
+    """Leave every value as it is, except in the daemon's own group ``own``: give the outcome of restoring that one.
+
+    OSError: the journal was not written.
+    """
+    outcome = guard.release(own) if own is not None else None
     guard.keep()
     if Journal(state_dir).file.exists():
         mark(state_dir).touch()
+    return outcome
 
 
 def take_over(state_dir: Path, guard: Guard, groups: Collection[str] | None) -> list[Outcome] | None:

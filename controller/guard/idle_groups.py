@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import Outcome, Result, failed, restore_entry
 from qioi.controller.guard.writer import Writer
 from qioi.controller.levers.files import Access
@@ -58,6 +58,11 @@ class IdleGuard:
                 outcomes.append(outcome)
         return outcomes
 
+    def go_on(self, entries: Iterable[Entry]) -> None:
+        """Hold groups that a daemon before this one made idle and that could not be restored yet."""
+        for entry in entries:
+            self._writer.take(entry)
+
     def _is_gone(self, path: str) -> bool:
         """Whether a held group is removed, or another group has its path."""
         try:
@@ -71,13 +76,17 @@ class IdleGuard:
     def release(self, groups: Collection[str]) -> list[Outcome]:
         """Restore these groups, carry on past failures, and keep the failed ones in the journal.
 
-        Groups that are not held are left alone. OSError: the journal could not be written.
+        Groups that are not held are left alone. A journal that cannot be written is one of the failures.
         """
-        outcomes = [self._writer.release(path) for path in self.groups if path in groups]
-        if outcomes:
-            self._writer.record()
-        return [outcome for outcome in outcomes if outcome is not None]
+        released = [self._writer.release(path) for path in self.groups if path in groups]
+        outcomes = [outcome for outcome in released if outcome is not None]
+        try:
+            if released:
+                self._writer.record()
+        except OSError as error:
+            outcomes.append(self._writer.unwritten(error))
+        return outcomes
 
     def restore(self) -> list[Outcome]:
-        """Restore every group, and forget those whose idling others ended. OSError as for :meth:`release`."""
+        """Restore every group, and forget those whose idling others ended. Failures are as for :meth:`release`."""
         return self._writer.restore()

@@ -53,11 +53,12 @@ def restore_entries(
             continue
         try:
             outcomes.append(restore_entry(lever, entry, settled=entry.owner is None))
-        except KernelError as error:
+        except GoneError as error:
             outcomes.append(failed(entry.path, error))
-            if not isinstance(error, GoneError):
-                left.append(entry)
-                continue
+        except KernelError as error:
+            outcomes.append(Outcome(entry.path, Result.FAILED, None, f"{error}; {owed(lever, entry)}"))
+            left.append(entry)
+            continue
         if entry.owner is not None:
             owners.release(entry)
             released[entry.owner] = len(outcomes) - 1, entry
@@ -67,6 +68,15 @@ def restore_entries(
         if owner in problems or outcomes[place].result is Result.FAILED:
             left.append(entry)
     return outcomes, left
+
+
+def owed(lever: Lever[Any], entry: Entry) -> str:
+    """Say which value a place has that could not be restored, and which it should have."""
+    try:
+        now = f"it has {lever.says(lever.read(entry.place))}"
+    except KernelError:
+        now = "what it has cannot be read"
+    return f"{now}, and should have {lever.says(entry.original)}"
 
 
 def _confirm(lever: Lever[Any], entry: Entry, outcome: Outcome, problem: str | None) -> Outcome:
@@ -79,7 +89,7 @@ def _confirm(lever: Lever[Any], entry: Entry, outcome: Outcome, problem: str | N
     except GoneError:
         pass
     except KernelError as error:
-        outcome = failed(entry.path, error)
+        outcome = Outcome(entry.path, Result.FAILED, None, f"{error}; {owed(lever, entry)}")
     if problem is None:
         return outcome
     return replace(outcome, message=f"{outcome.message}; the record of its owner is not put back yet: {problem}")
@@ -104,6 +114,6 @@ def restore_entry(lever: Lever[Any], entry: Entry, *, settled: bool = True) -> O
     lever.write(place, original)
     now = lever.read(place)
     if now != original and (settled or now not in entry.ours):
-        raise CgroupError(f"{path}: wrote {original}, reads {now}")
+        raise CgroupError(f"{lever.file} of {place}: wrote {original}, reads {now}")
     said = lever.says(original) if shown is None else f"{current} -> {original}, its original"
     return Outcome(path, Result.OK, lever.shown(original, original), said)

@@ -10,12 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from qioi.controller.guard.journal import Entry, Journal
-from qioi.controller.guard.restore import Result, restore_entries
+from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.guard.writer import Writer
 from qioi.controller.levers.eevdf import Scheduler
-from qioi.controller.levers.lever import ThreadId
 from qioi.controller.levers.slices import FILE, Slices
-from qioi.kernel.errors import KernelError
+from qioi.kernel.errors import GoneError, KernelError
 
 #: The journal's name in the state folder.
 NAME = "slices"
@@ -25,12 +24,16 @@ Threads = Callable[[str], Iterable[int]]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The outcome of one round: threads set, threads left alone because they are foreign, and failures."""
+    """The outcome of one round: threads set, threads left alone because they are foreign, and failures.
+
+    ``stuck`` is the first failure to restore a thread; the next round tries again.
+    """
 
     set: int = 0
     foreign: int = 0
     failed: int = 0
     problem: str | None = None
+    stuck: Outcome | None = None
 
 
 class SliceGuard:
@@ -43,6 +46,12 @@ class SliceGuard:
         #: The threads held, by group. Each has one original, so it is in one group alone.
         self._members: dict[str, set[int]] = {}
 
+    def go_on(self, entries: Iterable[Entry]) -> None:
+        """Hold threads whose slices a daemon before this one has set and that could not be restored yet."""
+        for entry in entries:
+            self._writer.take(entry)
+            self._members.setdefault(entry.path, set()).add(int(entry.place))
+
     def apply(self, wanted: dict[str, int]) -> Counts:
         """Set the slice, in ns, of every fair thread of these groups; restore the threads of all other groups.
 
@@ -51,9 +60,10 @@ class SliceGuard:
         writer, held = self._writer, self._writer.held()
         lists = self._divide(wanted)
         listed = set().union(*lists.values())
+        stuck: list[Outcome] = []
         for group in sorted(self._members.keys() - wanted.keys(), key=len):
             self._members[group] -= listed  # these go on in another group
-            self._release(group)
+            stuck += self._release(group)
         for tid in set().union(*(self._members.get(group, ()) for group in wanted)) - listed:
             writer.drop(tid)
         changes: dict[int, int] = {}
@@ -62,7 +72,7 @@ class SliceGuard:
             for tid in self._members[group]:
                 if held[tid].ours[-1:] != (value,):
                     changes[tid] = value
-        counts = Counts()
+        counts = Counts(stuck=stuck[0] if stuck else None)
         for outcome in writer.apply(changes):
             match outcome.result:
                 case Result.OK:
@@ -99,37 +109,42 @@ class SliceGuard:
                 writer.take(replace(entry, original=0, ours=(entry.original,)))
             members.add(tid)
 
-    def _release(self, group: str) -> list[Entry]:
-        """Restore one group's threads and their heirs; give the entries that failed, which stay held.
+    def _release(self, group: str) -> list[Outcome]:
+        """Restore one group's threads and their heirs; give the failures.
 
-        Groups are released from the outside in: a thread that is still held in a group below is no heir.
+        Threads that failed stay held, and so do those whose slice somebody else has set, as long as they live. Groups
+        are released from the outside in: a thread that is still held in a group below is no heir.
         """
         writer, members = self._writer, self._members.pop(group)
 
         def threads(one: str) -> list[int]:
             return [tid for tid in self._threads(one) if tid in members or not writer.holds(tid)]
 
-        foreign = {tid for tid in members if writer.is_foreign(tid)}
-        left = put_back(self._slices, threads, [writer.held()[tid] for tid in members if writer.holds(tid)])
-        for tid in members - foreign:
-            writer.drop(tid)
+        known = tuple(writer.held()[tid] for tid in members if writer.holds(tid))
+        released = [writer.release(tid) for tid in members]
+        inherited, left = restore_entries(self._slices, heirs(self._slices, threads, known))
         for entry in left:
             writer.take(entry)
-        if left or foreign:
-            self._members[group] = foreign | {entry.identity.tid for entry in left if type(entry.identity) is ThreadId}
-        return left
+        kept = {tid for tid in members if writer.holds(tid)} | {int(entry.place) for entry in left}
+        for tid in kept - set(self._threads(group)) if kept else ():
+            self._forget_gone(tid)
+        if kept := {tid for tid in kept if writer.holds(tid)}:
+            self._members[group] = kept
+        return [one for one in (*released, *inherited) if one is not None and one.result is Result.FAILED]
 
-    def restore(self) -> list[str]:
-        """Restore every slice; give one message for each failure. OSError: the journal could not be emptied."""
-        left = [entry for group in sorted(self._members, key=len) for entry in self._release(group)]
-        self._writer.record()
-        return [f"slice of thread {entry.place} in {entry.path} could not be put back" for entry in left]
+    def _forget_gone(self, tid: int) -> None:
+        """Stop holding a thread that has ended; one that moved to another group is held on."""
+        try:
+            self._slices.check(tid, self._writer.held()[tid].identity)
+        except GoneError:
+            self._writer.drop(tid)
 
-
-def put_back(slices: Slices, threads: Threads, entries: Iterable[Entry]) -> list[Entry]:
-    """Restore slices that are still ours, also in threads that inherited them; give the entries that failed."""
-    entries = tuple(entries)
-    return restore_entries(slices, [*entries, *heirs(slices, threads, entries)])[1]
+    def restore(self) -> list[Outcome]:
+        """Restore every slice; give the failures, a journal that cannot be written included."""
+        for group in sorted(self._members, key=len):
+            self._release(group)
+        self._members.clear()
+        return [outcome for outcome in self._writer.restore() if outcome.result is Result.FAILED]
 
 
 def heirs(slices: Slices, threads: Threads, entries: tuple[Entry, ...]) -> list[Entry]:
@@ -148,6 +163,12 @@ def heirs(slices: Slices, threads: Threads, entries: tuple[Entry, ...]) -> list[
     return found
 
 
-def restore_threads(scheduler: Scheduler, threads: Threads, entries: Iterable[Entry], default: int) -> list[Entry]:
-    """Restore the slices that a crashed daemon left; give the entries that failed."""
-    return put_back(Slices(scheduler, default), threads, entries)
+def restore_threads(
+    scheduler: Scheduler, threads: Threads, entries: Iterable[Entry], default: int
+) -> tuple[list[Outcome], list[Entry]]:
+    """Restore the slices that a crashed daemon left, also in threads that inherited them.
+
+    Give the outcome of each, and the entries that failed.
+    """
+    slices, entries = Slices(scheduler, default), tuple(entries)
+    return restore_entries(slices, [*entries, *heirs(slices, threads, entries)])

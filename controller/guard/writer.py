@@ -266,15 +266,26 @@ class Writer(Generic[Place]):
             self._owners.release(entry)
 
     def restore(self) -> list[Outcome]:
-        """Restore every value that is ours, carry on past failures, and keep those in the journal. OSError."""
+        """Restore every value that is ours, carry on past failures, and keep those in the journal.
+
+        A journal that cannot be written is one of the failures.
+        """
         entries = [*self._entries(self._held), *self._formers()]
         outcomes, left = restore_entries(self._lever, entries, self._owners)
         self._held, self._former, self._recorded = {}, {}, set()
         self._foreign.clear()
         for entry in left:
             self.take(entry)
-        self._journal.store(left, durable=self._durable)
+        try:
+            self._journal.store(left, durable=self._durable)
+        except OSError as error:
+            outcomes.append(self.unwritten(error))
         return outcomes
+
+    def unwritten(self, error: OSError) -> Outcome:
+        """Make the outcome that says that the journal still names what was restored."""
+        why = f"the journal cannot be written ({error.strerror}): it names what was restored, too"
+        return Outcome(str(self._journal.file), Result.FAILED, None, why)
 
     # ---- the journal
 

@@ -101,6 +101,9 @@ def file_of(hierarchy: Hierarchy, path: str) -> Path:
 
 def without(hierarchy: Hierarchy, path: str, error: OSError) -> CgroupError:
     """Make the error that explains why ``cpu.idle`` could not be read or written."""
-    if hierarchy.folder(path).is_dir() and not file_of(hierarchy, path).exists():
-        return CgroupError(f"{file_of(hierarchy, path)}: no such file: accepted are groups of Linux 5.15 or newer")
-    return explain(error.errno or 0, hierarchy, path)
+    file = file_of(hierarchy, path)
+    if not hierarchy.folder(path).is_dir():
+        return explain(error.errno or 0, hierarchy, path)
+    if not file.exists():
+        return CgroupError(f"{file}: no such file: accepted are groups of Linux 5.15 or newer")
+    return CgroupError(f"{file}: {error.strerror}")

@@ -52,6 +52,10 @@ class Slices(Lever[int]):
             raise SliceError(f"thread {tid}: its policy has no slices")
         return value
 
+    def says(self, value: int) -> str:
+        """Describe a value for an outcome's message."""
+        return "a policy without slices" if value == NOT_FAIR else f"a slice of {value or self._default} ns"
+
 
 def size(run: float, default: int, shortest: int, before: int | None) -> int | None:
     """Give the slice in ns for a component that runs for ``run`` seconds at a stretch; ``None``: the default suffices.

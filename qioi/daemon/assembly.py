@@ -43,7 +43,7 @@ def make_instruments(
     delays = CgroupDelays(config.components, hierarchy.mount, accounts)
     cleanup.callback(delays.close)
     slicer = choose_slices(config, hierarchy, cleanup)
-    patterns = () if config.dry_run else config.best_effort
+    patterns = None if config.dry_run else config.best_effort
     own = own_cgroup(hierarchy.version)
     idle = cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy, own))
     foreign = ForeignGroups(accounts, hierarchy.mount, files, made_idle=lambda: idle.groups)

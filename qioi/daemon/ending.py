@@ -12,7 +12,7 @@ from qioi.controller.guard import idle_groups, thread_slices
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.handover import keep
 from qioi.controller.guard.journal import Journal
-from qioi.controller.guard.restore import Result
+from qioi.controller.guard.restore import Outcome, Result
 from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
@@ -52,21 +52,21 @@ def warn_of_left(state_dir: Path) -> None:
 def keep_shares(guard: Guard, state_dir: Path, own: str | None) -> bool:
     """Leave the components' shares for the next daemon; if the journal cannot be written, restore them."""
     try:
-        keep(state_dir, guard, own)
+        restored = keep(state_dir, guard, own)
     except OSError as error:
         log.error("on_exit keep: the journal cannot be written: %s; every share is restored", error)
         return put_back(guard)
     log.info("on_exit keep: shares stay as they are; the next start takes them over, `qioi restore` restores them")
-    return True
+    return tell([restored] if restored is not None else [])
 
 
 def put_back(guard: Guard) -> bool:
     """Restore every share, log each outcome, and return whether all succeeded."""
-    try:
-        outcomes = guard.restore()
-    except OSError as error:
-        log.error("the journal could not be emptied: %s; its values were restored nevertheless", error)
-        return False
+    return tell(guard.restore())
+
+
+def tell(outcomes: list[Outcome]) -> bool:
+    """Log the outcome of each restore, and return whether all succeeded."""
     for outcome in outcomes:
         level = logging.INFO if outcome.result in (Result.OK, Result.SKIPPED) else logging.WARNING
         log.log(level, "restore %s: %s: %s", outcome.path, outcome.result, outcome.message)

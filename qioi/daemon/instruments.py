@@ -28,3 +28,8 @@ class Instruments:
     slicer: AnySlicer
     best_effort: BestEffort
     files: KernelFiles = field(default_factory=KernelFiles)  # swept at the end of a period
+
+    @property
+    def clean(self) -> bool:
+        """Whether every slice and every idle group was put back at the end."""
+        return self.slicer.clean and self.best_effort.clean

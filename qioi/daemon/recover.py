@@ -8,6 +8,7 @@ from pathlib import Path
 
 from qioi.controller.best_effort import recover_idle
 from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.guard.left import read_left, store_left
 from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.shares import Shares
@@ -21,7 +22,7 @@ from qioi.kernel.hierarchy import Hierarchy
 class Recovery:
     """The outcome of a recovery. ``problems`` are complete lines; ``clean`` says that no value of ours is left.
 
-    ``threads`` is how many threads had a slice of ours; ``left`` are the entries that are still to be restored.
+    ``threads`` is how many threads have no slice of ours any more; ``left`` are entries that are still to be restored.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -41,31 +42,23 @@ def recover(state_dir: Path, record_dir: Path, hierarchy: Hierarchy) -> Recovery
     The caller holds the lock.
     """
     journal = Journal(state_dir)
+    readable = True
     try:
-        loaded = journal.load()
-    except OSError as error:
-        return Recovery((), (f"{journal.file}: {error.strerror}: nothing could be restored",))
-    problems: list[str] = []
-    if loaded.problems:
-        what = "; ".join(loaded.problems)
-        try:
-            kept = f"kept as {journal.set_aside()}"
-        except OSError as error:
-            kept = f"it cannot be set aside: {error.strerror}"
-        problems.append(f"{journal.file}: {what}: what can be read is restored, the rest is left alone; {kept}")
+        entries, problems = read_left(journal)
+    except OSError as error:  # the other journals, and what Docker was told, are in files of their own
+        readable, entries = False, ()
+        problems = [f"{journal.file}: {error.strerror}: no share that it names could be restored"]
     told, unread = ToldFiles(record_dir).load()
     problems += unread
-    journalled = {entry.owner for entry in loaded.entries}
-    entries = (*loaded.entries, *(entry for entry in told if entry.owner not in journalled))
+    journalled = {entry.owner for entry in entries}
+    entries = (*entries, *(entry for entry in told if entry.owner not in journalled))
     owners = EngineOwners(hierarchy, record_dir)
     try:
         outcomes, left = restore_entries(Shares(hierarchy, Files(hierarchy)), entries, owners)
     finally:
         owners.close()
-    try:
-        journal.store(left)
-    except OSError as error:
-        problems.append(f"{journal.file}: {error.strerror}: it stays as it was")
+    if readable:
+        problems += store_left(journal, left)
     rest = recover_rest(state_dir, hierarchy)
     return Recovery((*outcomes, *rest.outcomes), (*problems, *rest.problems), rest.threads, tuple(left))
 

@@ -58,9 +58,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             roster, channels = make_roster(config, guard, owners, hierarchy, cleanup)
             looks = OnsetWatch()
             cleanup.callback(looks.close)
-            daemon = Daemon(
-                config, guard, make_instruments(config, host, channels, looks, guard, cleanup), roster, kept
-            )
+            instruments = make_instruments(config, host, channels, looks, guard, cleanup)
+            daemon = Daemon(config, guard, instruments, roster, kept)
             first = daemon.blank(access.name, hierarchy.version)
             orders = Orders(daemon.thresholds, roster.take_as_mine, daemon.take_up)
             publisher = Publisher(first, hierarchy, orders)
@@ -74,7 +73,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             notifier.stopping()
             ending.keep = reloader.config.on_exit == "keep"
             ending.own = own_group(hierarchy)
-    return 0 if ending.clean else 1
+    return 0 if ending.clean and instruments.clean else 1
 
 
 def spare_collections() -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from refusing import read_only
 from toy_daemon import ToySite, peer
 from vanishing import vanishes
 
 from qioi.commands.explain import lines
 from qioi.controller.best_effort import HOLD, best_effort, recover_idle
 from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.restore import Result
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import HostLoad
 from qioi.settings.config import load_config
@@ -193,7 +198,9 @@ def test_a_journal_that_cannot_be_emptied_is_said_and_the_group_is_back(
         groups.step(1.0, True, True, [])
         state.rename(tmp_path / "away")
     assert (tmp_path / "batch/cpu.idle").read_text() == "0"
-    assert caplog.messages[0].startswith("the journal of idle groups could not be emptied: ")
+    why = "the journal cannot be written (No such file or directory): it names what was restored, too"
+    assert f"restore {state}/idle: failed: {why}" in caplog.messages
+    assert not groups.clean
 
 
 def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path) -> None:
@@ -202,3 +209,93 @@ def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert recover_idle(state, hierarchy) == (
         [], [f"{state}/idle: Is a directory: no idle group could be put back"]
     )  # fmt: skip
+
+
+@pytest.fixture
+def real_batch(real_group: tuple[Hierarchy, str]) -> tuple[Hierarchy, str]:
+    """A group of the kernel's with a weight of its own."""
+    hierarchy, parent = real_group
+    (folder := hierarchy.folder(f"{parent}/batch")).mkdir()
+    if not (folder / "cpu.idle").exists():
+        pytest.skip("this kernel has no cpu.idle (5.15)")
+    (folder / hierarchy.file).write_text("700")
+    return hierarchy, f"{parent}/batch"
+
+
+def test_a_group_that_cannot_be_put_back_for_a_while_is_tried_again_and_said_once(
+    tmp_path: Path, real_batch: tuple[Hierarchy, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    hierarchy, group = real_batch
+    folder, journal = hierarchy.folder(group), Journal(tmp_path, name="idle")
+    caplog.set_level(logging.INFO, "qioi")
+    with best_effort([group], tmp_path, hierarchy) as groups:
+        assert groups.step(1.0, True, True, []) == (group,)
+        caplog.clear()
+        with read_only(folder / "cpu.idle"):
+            for second in range(5):
+                assert groups.step(2.0 + HOLD + second, False, False, []) == (group,)
+            assert [entry.path for entry in journal.load().entries] == [group]
+        for second in range(5):
+            assert groups.step(10.0 + HOLD + second, False, False, []) == ()
+        weight = (folder / hierarchy.file).read_text()
+        assert ((folder / "cpu.idle").read_text(), weight) == ("0\n", "700\n")
+    failed, done = caplog.messages
+    assert failed.startswith(f"best effort: {group}: failed: {folder}/cpu.idle: Read-only file system; it has ")
+    assert failed.endswith(f"cpu.idle = 1, and should have cpu.idle = 0, {hierarchy.file} = 700")
+    assert done.startswith(f"best effort: {group}: cpu.idle = 0, ")
+    assert groups.clean
+
+
+def test_a_group_that_cannot_be_put_back_at_the_end_is_not_clean_and_the_next_daemon_goes_on(
+    tmp_path: Path, real_batch: tuple[Hierarchy, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    hierarchy, group = real_batch
+    folder, journal = hierarchy.folder(group), Journal(tmp_path, name="idle")
+    with ExitStack() as mounted:
+        with best_effort([group], tmp_path, hierarchy) as groups:
+            groups.step(1.0, True, True, [])
+            mounted.enter_context(read_only(folder / "cpu.idle"))
+        assert not groups.clean
+        assert "and should have cpu.idle = 0" in caplog.text
+        outcomes, problems = recover_idle(tmp_path, hierarchy)
+        assert ([one.result for one in outcomes], problems) == ([Result.FAILED], [])
+    with best_effort(None, tmp_path, hierarchy) as groups:  # a dry run
+        assert groups.groups == ()
+    with best_effort([], tmp_path, hierarchy) as groups:
+        assert groups.groups == (group,)
+        assert groups.step(1.0, False, False, []) == ()
+    assert (folder / "cpu.idle").read_text() == "0\n"
+    assert not journal.file.exists()
+
+
+def test_a_group_whose_idling_somebody_else_has_ended_stays_so_in_the_next_interference(
+    tmp_path: Path, real_batch: tuple[Hierarchy, str]
+) -> None:
+    hierarchy, group = real_batch
+    file = hierarchy.folder(group) / "cpu.idle"
+    with best_effort([group], tmp_path, hierarchy) as groups:
+        groups.step(1.0, True, True, [])
+        file.write_text("0")
+        for start in (2.0, 100.0, 200.0):
+            assert groups.step(start, True, True, []) == ()
+            assert groups.step(start + 2 * HOLD, False, False, []) == ()
+            assert file.read_text() == "0\n"
+
+
+def test_a_recovery_whose_journal_cannot_be_written_says_what_it_has_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hierarchy, state = one_group(tmp_path)
+    with best_effort(["batch"], state, hierarchy) as groups:
+        groups.step(1.0, True, True, [])
+        journal = (state / "idle").read_bytes()
+    (state / "idle").write_bytes(journal)
+    (tmp_path / "batch/cpu.idle").write_text("1")
+
+    def full(*_: object, durable: bool = True) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Journal, "store", full)
+    outcomes, (problem,) = recover_idle(state, hierarchy)
+    assert ([one.result for one in outcomes], (tmp_path / "batch/cpu.idle").read_text()) == ([Result.OK], "0")
+    assert problem == f"{state}/idle: No space left on device: it stays as it was, and names what was restored, too"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from running import Site
 from toy_daemon import ToySite, peer
-from toy_scheduler import DEFAULT, ToyScheduler
+from toy_scheduler import DEFAULT
 from waiting import until
 
 from qioi.commands.explain import lines
@@ -27,7 +27,6 @@ from qioi.controller.slicing import (
     Slicer,
     SliceState,
     find_slices,
-    recover_slices,
     slicing,
 )
 from qioi.kernel.hierarchy import Hierarchy
@@ -259,71 +258,6 @@ def test_after_a_kill_restore_puts_real_threads_back(site: Site) -> None:
     worker.kill()
     worker.wait()
     until(lambda: not (group / "cgroup.procs").read_text())
-
-
-def test_a_damaged_journal_of_slices_is_said_and_set_aside(tmp_path: Path) -> None:
-    (tmp_path / "slices").write_text("half")
-    count, problems = recover_slices(tmp_path, Hierarchy(2, tmp_path))
-    assert count == 0
-    assert "half-written or damaged" in problems[0]
-    assert (tmp_path / "slices.damaged").exists()
-
-
-@pytest.fixture
-def site_of_toy_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToyScheduler:
-    """A kernel with slices, and one group with one thread."""
-    scheduler = ToyScheduler()
-    scheduler.add(7)
-    (tmp_path / "g").mkdir()
-    (tmp_path / "g" / "cgroup.threads").write_text("7\n")
-    monkeypatch.setattr("qioi.controller.slicing.find_slices", lambda early: (scheduler, DEFAULT))
-    monkeypatch.setattr("qioi.controller.slicing.Kernel", lambda: scheduler)
-    monkeypatch.setattr("qioi.controller.slicing.default_slice", lambda _: DEFAULT)
-    return scheduler
-
-
-def in_force(slicer: Slicer | NoSlicer) -> SliceState:
-    delays = {"p": DelayReading("p", 0.02, 0.1, 100, 1.0)}
-    return slicer.step(SlicePeriod(0.0, [Component("p", Role.PEER, "g")], delays, {}, True))
-
-
-def test_slices_are_put_back_at_the_end_and_what_cannot_be_is_said(
-    tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture
-) -> None:
-    threads = site_of_toy_threads
-    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
-        assert in_force(slicer).slices == {"p": 400_000}
-        assert threads.slices() == {7: 400_000}
-    assert (threads.slices(), caplog.messages) == ({7: DEFAULT}, [])
-    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
-        in_force(slicer)
-        threads.broken = {7}
-    assert caplog.messages == ["slice of thread 7 in g could not be put back"]
-    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (1, caplog.messages)
-    threads.broken = set()
-    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (1, [])
-    assert threads.slices() == {7: DEFAULT}
-    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (0, [])
-
-
-def test_a_journal_of_slices_that_cannot_be_emptied_is_said(
-    tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture
-) -> None:
-    (state := tmp_path / "state").mkdir()
-    with slicing("required", False, state, Hierarchy(1, tmp_path)) as slicer:
-        in_force(slicer)
-        (state / "slices").unlink()
-        (state / "slices").mkdir()
-    assert site_of_toy_threads.slices() == {7: DEFAULT}
-    (message,) = caplog.messages
-    assert message.startswith("the journal of slices could not be emptied: ")
-
-
-def test_a_journal_of_slices_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    (tmp_path / "slices").mkdir()
-    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (
-        0, [f"{tmp_path}/slices: [Errno 21] Is a directory: '{tmp_path}/slices': no slice could be put back"]
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("found", "said"), [(None, "this kernel takes no slices"), (2_800_000, None)])

@@ -8,6 +8,12 @@ of = Sources("controller", ("tests/controller/guard", "tests/controller/levers")
 
 WRITER = of(
     "guard/writer.py",
+    ("forgets what somebody else has set", "if not self.is_marked(place):", "if True:"),
+    (
+        "forgets a pause",
+        "return self.is_foreign(place) or self._clock() - since < CALM * pause",
+        "return self.is_foreign(place)",
+    ),
     ("writes without a journal", "            self._store({**self._held, **intents})\n", "            pass\n"),
     ("writes anything though the journal is full", "if entry.ours[-1] == entry.original}", "}"),
     (
@@ -153,8 +159,12 @@ RESTORE = of(
         "if False:",
     ),
     ("takes an owner's late write for a failure", "settled=entry.owner is None)", "settled=True)"),
-    ("gives up what could not be read", "if not isinstance(error, GoneError):", "if False:"),
-    ("keeps what is gone for ever", "if not isinstance(error, GoneError):", "if True:"),
+    (
+        "gives up what could not be read",
+        "            left.append(entry)\n            continue\n",
+        "            continue\n",
+    ),
+    ("keeps what is gone for ever", "except GoneError as error:", "except ZeroDivisionError as error:"),
     (
         "gives up what failed in the end",
         "if owner in problems or outcomes[place].result is Result.FAILED:",
@@ -256,7 +266,7 @@ GROUPS = of(
     ),
     (
         "leaves a group with a value of ours",
-        "if path in self._foreign or self._changed(entry):\n            try",
+        "if self.is_marked(path) or self._changed(entry):\n            try",
         "if False:\n            try",
     ),
     (
@@ -299,7 +309,7 @@ GROUPS = of(
 
 HANDOVER = of(
     "guard/handover.py",
-    ("hands its own group over", "    if own is not None:\n", "    if False:\n"),
+    ("hands its own group over", "guard.release(own) if own is not None else None", "None"),
     (
         "restores what it takes over",
         "groups is not None and entry.path not in groups:",
@@ -346,7 +356,8 @@ SLICES = of(
     ("slices: what goes on is put back", "self._members[group] -= listed", "pass"),
     ("slices: a thread that moves stays where it was", "if entry.path != group:", "if False:"),
     ("slices: a held thread is an heir", "if tid in members or not writer.holds(tid)]", "]"),
-    ("slices: released in any order", "in sorted(self._members, key=len) for", "in list(self._members) for"),
+    ("slices: released in any order", "in sorted(self._members, key=len):\n", "in sorted(self._members)[::-1]:\n"),
+    ("slices: foreign threads that ended stay", "            self._forget_gone(tid)\n", "            pass\n"),
     ("slices: what failed is given up", "        for entry in left:\n            writer.take(entry)\n", ""),
     ("slices: the default is ours", "for value in entry.ours} - {0})", "for value in entry.ours})"),
 )

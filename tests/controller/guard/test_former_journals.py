@@ -125,5 +125,5 @@ def test_an_old_daemons_slice_is_put_back(tmp_path: Path) -> None:
     scheduler = ToyScheduler()
     scheduler.add(7, 400_000, born=123)
     journal = rewritten(tmp_path, "slices", lambda _: {"device": 7, "inode": 123})
-    assert restore_threads(scheduler, lambda _: [7], journal.load().entries, DEFAULT) == []
+    assert restore_threads(scheduler, lambda _: [7], journal.load().entries, DEFAULT)[1] == []
     assert scheduler.slices() == {7: DEFAULT}

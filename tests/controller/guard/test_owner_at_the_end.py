@@ -58,7 +58,8 @@ def test_a_value_that_came_late_and_cannot_be_put_back_stays_in_the_journal(
 
     owners.settle = late_settle  # type: ignore[method-assign]
     (outcome,) = guard.restore()
-    assert (outcome.result, outcome.message) == (Result.FAILED, "read-only")
+    has, should = (f"{host.hierarchy.file} = {value}" for value in (ours, original))
+    assert (outcome.result, outcome.message) == (Result.FAILED, f"read-only; it has {has}, and should have {should}")
     assert [(one.original, one.owner) for one in journal.load().entries] == [(original, OWNER)]
 
 

@@ -13,6 +13,7 @@ from toy_scheduler import DEFAULT, ToyScheduler
 
 from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.thread_slices import NAME, Counts, SliceGuard, restore_threads
+from qioi.controller.guard.writer import CALM, PAUSE
 from qioi.controller.levers import eevdf
 from qioi.controller.levers.eevdf import Attributes, Kernel
 
@@ -111,6 +112,83 @@ def test_what_somebody_else_has_set_is_left_alone_the_next_time_too(toy: Toy) ->
     assert toy.scheduler.slices() == {1: 777_777, 2: 300_000}
 
 
+def test_what_somebody_else_has_set_stays_theirs_also_where_only_the_release_sees_it(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.add(1, 777_777)
+    assert toy.guard.apply({}) == Counts()
+    assert toy.guard.apply({"g": 300_000}) == Counts(set=1)
+    assert toy.scheduler.slices() == {1: 777_777, 2: 300_000}
+
+
+def test_a_foreign_thread_is_forgotten_when_it_ends_and_not_when_it_moves(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.add(1, 777_777)
+    toy.guard.apply({})
+    toy.groups = {"g": [2], "h": [1]}
+    toy.guard.apply({})
+    assert toy.guard.apply({"g": 300_000, "h": 300_000}) == Counts(set=1)
+    toy.guard.apply({})
+    assert toy.scheduler.slices() == {1: 777_777, 2: 5_000_000}
+    toy.groups, toy.scheduler.births[1] = {"g": [2]}, 9999  # its number is another thread's, somewhere else
+    toy.guard.apply({})
+    assert (toy.guard._members, toy.guard._writer.held(), toy.guard._writer._foreign) == ({}, {}, {})
+
+
+def test_a_thread_whose_original_somebody_else_has_put_back_is_held_for_a_while_only(toy: Toy) -> None:
+    now = 0.0
+    toy.guard._writer._clock = lambda: now
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.add(1, DEFAULT)
+    toy.guard.apply({"g": 400_000})
+    toy.guard.apply({})
+    assert toy.guard._writer.holds(1)
+    now += PAUSE
+    toy.guard.apply({})
+    assert toy.guard._writer.holds(1)
+    now += CALM * PAUSE
+    toy.guard.apply({})
+    assert (toy.guard._members, toy.guard._writer.held()) == ({}, {})
+
+
+def test_one_that_cannot_be_restored_is_tried_again_and_stays_in_the_journal(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.groups["g"].append(3)
+    toy.scheduler.add(3, 300_000)  # made by one of them
+    toy.scheduler.broken = {1, 3}
+    for _ in range(2):
+        stuck = toy.guard.apply({}).stuck
+        assert stuck is not None
+        assert stuck.message.startswith("thread 1: not permitted; it has a slice of 300000 ns")
+    assert {entry.place for entry in toy.journal.load().entries} >= {1}
+    assert toy.scheduler.slices() == {1: 300_000, 2: 5_000_000, 3: 300_000}
+    toy.scheduler.broken = set()
+    assert toy.guard.apply({}) == Counts()
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT}
+    assert toy.guard._members == {}
+
+
+def test_what_a_daemon_before_could_not_restore_is_gone_on_with(toy: Toy) -> None:
+    toy.guard.apply({"g": 300_000})
+    entries = toy.journal.load().entries
+    after = SliceGuard(toy.scheduler, toy.journal, toy.list, DEFAULT)
+    after.go_on(entries)
+    after.apply({"g": 400_000})
+    assert {(entry.place, entry.original) for entry in toy.journal.load().entries} == {(1, 0), (2, 5_000_000)}
+    after.apply({})
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+
+
+def test_a_journal_that_cannot_be_written_at_the_end_is_a_failure_and_the_slices_are_back(
+    toy: Toy, tmp_path: Path
+) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.broken = {2}
+    (tmp_path / "slices.new").mkdir()
+    failures = toy.guard.restore()
+    assert [one.path for one in failures] == ["g", str(toy.journal.file)]
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 300_000}
+
+
 def test_one_that_fails_does_not_stop_the_others_and_is_kept_for_later(toy: Toy) -> None:
     toy.scheduler.broken = {1}
     counts = toy.guard.apply({"g": 300_000})
@@ -118,7 +196,9 @@ def test_one_that_fails_does_not_stop_the_others_and_is_kept_for_later(toy: Toy)
     toy.scheduler.broken = set()
     toy.guard.apply({"g": 400_000})
     toy.scheduler.broken = {1}
-    assert toy.guard.restore() == ["slice of thread 1 in g could not be put back"]
+    (outcome,) = toy.guard.restore()
+    values = f"it has a slice of 400000 ns, and should have a slice of {DEFAULT} ns"
+    assert (outcome.path, outcome.message) == ("g", f"thread 1: not permitted; {values}")
     assert [entry.place for entry in toy.journal.load().entries] == [1]
     toy.scheduler.broken = set()
     assert toy.guard.restore() == []
@@ -141,7 +221,7 @@ def test_after_a_crash_the_journal_puts_back_threads_and_what_they_have_made_sin
     toy.scheduler.add(4, 600_000)
     toy.groups["g"].append(99)
     entries = toy.journal.load().entries
-    assert restore_threads(toy.scheduler, toy.list, entries, DEFAULT) == []
+    assert restore_threads(toy.scheduler, toy.list, entries, DEFAULT)[1] == []
     assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT, 4: 600_000}
 
 
@@ -197,7 +277,7 @@ def test_a_thread_that_moves_to_another_group_keeps_its_original(toy: Toy) -> No
 def test_after_a_crash_a_thread_of_a_group_within_another_has_its_own_original(nested: Toy) -> None:
     nested.scheduler.add(2, 300_000)  # as long as the outer group's slice, by chance
     nested.guard.apply({"g": 300_000, "g/h": 700_000})
-    assert restore_threads(nested.scheduler, nested.list, nested.journal.load().entries, DEFAULT) == []
+    assert restore_threads(nested.scheduler, nested.list, nested.journal.load().entries, DEFAULT)[1] == []
     assert nested.scheduler.slices() == {1: DEFAULT, 2: 300_000}
 
 

@@ -1,0 +1,32 @@
+"""The journal of a daemon that died: reading it, and storing what of it could not be restored.
+
+No problem with the file itself keeps a value from being restored. Problems are complete lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from qioi.controller.guard.journal import Entry, Journal
+
+
+def read_left(journal: Journal) -> tuple[tuple[Entry, ...], list[str]]:
+    """Read the entries that are left, and set a damaged file aside; give the problems, too. OSError: no reading it."""
+    loaded = journal.load()
+    if not loaded.problems:
+        return loaded.entries, []
+    what = "; ".join(loaded.problems)
+    try:
+        kept = f"kept as {journal.set_aside()}"
+    except OSError as error:
+        kept = f"it cannot be set aside: {error.strerror}"
+    return loaded.entries, [f"{journal.file}: {what}: what can be read is restored, the rest is left alone; {kept}"]
+
+
+def store_left(journal: Journal, left: Iterable[Entry], *, durable: bool = True) -> list[str]:
+    """Store the entries that could not be restored; give the problem where the file cannot be written."""
+    try:
+        journal.store(left, durable=durable)
+    except OSError as error:
+        return [f"{journal.file}: {error.strerror}: it stays as it was, and names what was restored, too"]
+    return []

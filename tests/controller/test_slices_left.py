@@ -1,0 +1,139 @@
+"""Slices at the end of a daemon, and those that a daemon before it has left: what cannot be put back is said."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from toy_scheduler import DEFAULT, ToyScheduler
+
+from qioi.controller.guard.journal import Journal
+from qioi.controller.levers.eevdf import SliceError
+from qioi.controller.slicing import NoSlicer, SlicePeriod, Slicer, SliceState, recover_slices, slicing
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Component, DelayReading, Role
+
+
+def full(*_: object, durable: bool = True) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_damaged_journal_of_slices_is_said_and_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "slices").write_text("half")
+    count, problems = recover_slices(tmp_path, Hierarchy(2, tmp_path))
+    assert count == 0
+    assert "half-written or damaged" in problems[0]
+    assert (tmp_path / "slices.damaged").exists()
+
+
+@pytest.fixture
+def site_of_toy_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToyScheduler:
+    """A kernel with slices, and one group with one thread."""
+    scheduler = ToyScheduler()
+    scheduler.add(7)
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "cgroup.threads").write_text("7\n")
+    monkeypatch.setattr("qioi.controller.slicing.find_slices", lambda early: (scheduler, DEFAULT))
+    monkeypatch.setattr("qioi.controller.slicing.Kernel", lambda: scheduler)
+    monkeypatch.setattr("qioi.controller.slicing.default_slice", lambda _: DEFAULT)
+    return scheduler
+
+
+def in_force(slicer: Slicer | NoSlicer) -> SliceState:
+    delays = {"p": DelayReading("p", 0.02, 0.1, 100, 1.0)}
+    return slicer.step(SlicePeriod(0.0, [Component("p", Role.PEER, "g")], delays, {}, True))
+
+
+def test_slices_are_put_back_at_the_end_and_what_cannot_be_is_said(
+    tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    threads = site_of_toy_threads
+    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
+        assert in_force(slicer).slices == {"p": 400_000}
+        assert threads.slices() == {7: 400_000}
+    assert (threads.slices(), caplog.messages, slicer.clean) == ({7: DEFAULT}, [], True)
+    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
+        in_force(slicer)
+        threads.broken = {7}
+    why = "thread 7: not permitted; it has a slice of 400000 ns, and should have a slice of 2800000 ns"
+    assert (caplog.messages, slicer.clean) == ([f"restore g: failed: {why}"], False)
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (0, [f"g: {why}"])
+    threads.broken = set()
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (1, [])
+    assert threads.slices() == {7: DEFAULT}
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (0, [])
+
+
+def test_slices_that_cannot_be_put_back_for_a_while_are_said_once_and_when_they_are(
+    tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "qioi")
+    threads, calm = site_of_toy_threads, SlicePeriod(1.0, [], {}, {}, False)
+    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
+        in_force(slicer)
+        threads.broken = {7}
+        slicer.step(calm)
+    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:  # the next daemon
+        caplog.clear()
+        for _ in range(3):
+            slicer.step(calm)
+        threads.broken = set()
+        for _ in range(3):
+            slicer.step(calm)
+        assert threads.slices() == {7: DEFAULT}
+    why = "thread 7: not permitted; it has a slice of 400000 ns, and should have a slice of 2800000 ns"
+    assert caplog.messages == [
+        f"slices: g: {why}: tried again in each period",
+        "slices: all that could not be put back are back",
+    ]
+    assert slicer.clean
+    assert not (tmp_path / "slices").exists()
+
+
+def test_a_recovery_of_slices_says_what_it_could_do(
+    tmp_path: Path, site_of_toy_threads: ToyScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
+        in_force(slicer)
+        kept = (tmp_path / "slices").read_bytes()
+    (tmp_path / "slices").write_bytes(kept)
+    site_of_toy_threads.add(7, 400_000)
+
+    def without() -> ToyScheduler:
+        raise SliceError("no such call")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("qioi.controller.slicing.Kernel", without)
+        assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (
+            0, [f"{tmp_path}/slices: no such call: no slice could be put back"]
+        )  # fmt: skip
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "store", full)
+        assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (
+            1, [f"{tmp_path}/slices: No space left on device: it stays as it was, and names what was restored, too"]
+        )  # fmt: skip
+    assert site_of_toy_threads.slices() == {7: DEFAULT}
+
+
+def test_a_journal_of_slices_that_cannot_be_emptied_is_said(
+    tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    (state := tmp_path / "state").mkdir()
+    with slicing("required", False, state, Hierarchy(1, tmp_path)) as slicer:
+        in_force(slicer)
+        (state / "slices").unlink()
+        (state / "slices").mkdir()
+    assert site_of_toy_threads.slices() == {7: DEFAULT}
+    (message,) = caplog.messages
+    assert message.startswith(f"restore {state}/slices: failed: the journal cannot be written (Is a directory): ")
+    assert not slicer.clean
+
+
+def test_a_journal_of_slices_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "slices").mkdir()
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (
+        0, [f"{tmp_path}/slices: Is a directory: no slice could be put back"]
+    )  # fmt: skip
