@@ -13,6 +13,7 @@ from qioi.controller.guard.left import read_left, store_left
 from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import Idle
+from qioi.controller.said import SaidProblems
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kernel.patterns import fitting
 from qioi.model.groups import chain
@@ -50,7 +51,7 @@ class BestEffort:
         self._hierarchy = hierarchy
         self._own = chain(own) if own else ()
         self._last: float | None = None
-        self._said: set[str] = set()
+        self._said = SaidProblems()
         #: Whether every group was put back at the end.
         self.clean = True
 
@@ -71,36 +72,31 @@ class BestEffort:
             self._last = now
             spared = Spared(components, self._own)
             # A container matches a pattern before it is known to be a component, and may be idle by then.
-            self._tell(self._guard.release([one for one in self._guard.groups if one in spared]))
-            self._tell(self._guard.make_idle(self._find(spared)))
+            self._tell(now, self._guard.release([one for one in self._guard.groups if one in spared]))
+            self._tell(now, self._guard.make_idle(self._find(now, spared)))
         elif self._last is None or now - self._last > HOLD:
             self._last = None  # groups that are still idle then could not be put back: they are tried again
-            self._tell(self._guard.release(self._guard.groups))
+            self._tell(now, self._guard.release(self._guard.groups))
         return self._guard.groups
 
-    def _find(self, spared: Spared) -> list[str]:
+    def _find(self, now: float, spared: Spared) -> list[str]:
         """Find the groups that are there now."""
         mount = self._hierarchy.mount
         named = (path for one in self._patterns for path in fitting(mount, one))
         labelled = (path for path in self.labelled if (mount / path).is_dir())
         found = dict.fromkeys(path for path in (*named, *labelled) if path not in spared)
         if len(found) > MOST:
-            self._say(f"best_effort: {len(found)} groups match, the first {MOST} are taken")
+            self._said.say(now, "most", f"best_effort: {len(found)} groups match, the first {MOST} are taken")
         return list(found)[:MOST]
 
-    def _tell(self, outcomes: Iterable[Outcome]) -> None:
+    def _tell(self, now: float, outcomes: Iterable[Outcome]) -> None:
         for one in outcomes:
             if one.result in (Result.OK, Result.GONE):  # a job that ends while it is idle is no problem
                 log.info("best effort: %s: %s", one.path, one.message)
-                self._said = {said for said in self._said if not said.startswith(f"best effort: {one.path}: ")}
+                self._said.forget(f"best effort: {one.path}: ")
             else:
-                self._say(f"best effort: {one.path}: {one.result}: {one.message}")
-
-    def _say(self, message: str) -> None:
-        """Log what is wrong, once."""
-        if message not in self._said and len(self._said) < MOST:
-            self._said.add(message)
-            log.warning("%s", message)
+                message = f"best effort: {one.path}: {one.result}: {one.message}"
+                self._said.say(now, message, message)
 
 
 @contextmanager
