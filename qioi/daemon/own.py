@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
-import signal
 from pathlib import Path
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Result
+from qioi.daemon.realtime import Realtime
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import DEFAULT_SHARES
@@ -20,8 +19,6 @@ log = logging.getLogger("qioi")
 #: Shares of the daemon's own group where real-time is not in force: as much as eight ordinary groups, for its 1 % of a
 #: core.
 OWN_SHARES = 8 * DEFAULT_SHARES
-#: Microseconds that the loop may run with real-time priority without a pause.
-RT_MICROSECONDS = 1_000_000
 
 
 def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | None:
@@ -48,13 +45,11 @@ def alone(group: Path) -> bool:
         return False
 
 
-def protect_loop(nice: int | None, realtime: bool) -> str | None:
+def protect_loop(nice: int | None, realtime: Realtime) -> str | None:
     """Give the loop priority, because interference would starve it too; say why if all priority is refused.
 
-    A nice value counts only inside the daemon's own control group or autogroup (sched(7)), so it has no effect against
-    work in other groups. The lowest real-time priority counts everywhere. RLIMIT_RTTIME bounds it: after a second
-    without a pause it sends SIGXCPU, whose handler gives the priority up. Both end with the process. Where real-time
-    is refused (a group without cpu.rt_runtime_us), the nice value remains.
+    Where real-time is refused (a group without cpu.rt_runtime_us), the nice value remains. It has no effect against
+    work in other groups.
     """
     refusals = []
     if nice is not None:
@@ -62,33 +57,22 @@ def protect_loop(nice: int | None, realtime: bool) -> str | None:
             os.setpriority(os.PRIO_PROCESS, 0, nice)
         except OSError as error:
             refusals.append(f"nice {nice}: {error.strerror}")
-    if realtime:
-        try:
-            signal.signal(signal.SIGXCPU, give_up_realtime)
-            resource.setrlimit(resource.RLIMIT_RTTIME, (RT_MICROSECONDS, resource.RLIM_INFINITY))
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+    if realtime.wanted:
+        if (refusal := realtime.take()) is None:
             return None
-        except (OSError, ValueError) as error:
-            refusals.append(f"real-time priority: {error}")
+        refusals.append(refusal)
     if not refusals:
         return None
     return f"own protection: {'; '.join(refusals)}: the loop may run late on a busy host"
 
 
-def give_up_realtime(_number: int, _frame: object) -> None:
-    """Give up real-time priority, because the loop did not pause for a second."""
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
-def protect_itself(config: Config) -> bool:
-    """Give the loop priority, which ends with the process; return whether real-time is in force.
-
-    A nice value is no precedence: it does not count against work in other groups.
-    """
-    refusal = protect_loop(config.own.nice, config.own.realtime)
+def protect_itself(config: Config) -> Realtime:
+    """Give the loop priority, which ends with the process; return its real-time priority, to be looked at on."""
+    realtime = Realtime(config.own.realtime)
+    refusal = protect_loop(config.own.nice, realtime)
     if refusal:
         log.warning("%s", refusal)
-    return os.sched_getparam(0).sched_priority > 0
+    return realtime
 
 
 def own_shares(config: Config, hierarchy: Hierarchy, precedence: bool) -> int | None:

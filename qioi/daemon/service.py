@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
@@ -20,6 +21,7 @@ from qioi.daemon.inherit import inherit
 from qioi.daemon.loop import Signals, run_loop
 from qioi.daemon.notify import Notifier
 from qioi.daemon.own import own_group, own_shares, protect_itself, raise_own_shares
+from qioi.daemon.realtime import in_force
 from qioi.daemon.reload import Reloader, summary
 from qioi.daemon.site import StartError, absent, occupy, record_keepers
 from qioi.kernel.errors import CgroupError
@@ -30,6 +32,7 @@ from qioi.settings.config import Config
 from qioi.settings.sections import DISCOVERIES
 from qioi.show.http import BusyError, serve_tcp, serve_unix
 from qioi.show.publisher import Orders, Publisher
+from qioi.show.snapshot import Snapshot
 
 log = logging.getLogger("qioi")
 
@@ -40,7 +43,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
     ``load`` reads the configuration again, for SIGHUP.
     """
     signals, notifier = Signals(), Notifier()
-    precedence = protect_itself(config)
+    realtime = protect_itself(config)
+    precedence = in_force()
     with ExitStack() as cleanup:
         host = occupy(config, cleanup)
         hierarchy, access = host.hierarchy, host.access
@@ -68,7 +72,12 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             reloader = Reloader(config, load, lambda new: absent(new, hierarchy, access), daemon, notifier)
             spare_collections()
             notifier.ready(summary(first))
-            run_loop(daemon, first, signals, publisher.publish, reloader.reload, notifier, looks)
+
+            def publish(snapshot: Snapshot) -> None:
+                realtime.look(time.monotonic())
+                publisher.publish(snapshot)
+
+            run_loop(daemon, first, signals, publish, reloader.reload, notifier, looks)
             log.info("stopping")
             notifier.stopping()
             ending.keep = reloader.config.on_exit == "keep"

@@ -1,0 +1,79 @@
+"""The loop's real-time priority: it is bounded, its loss is said, and it is asked for again.
+
+The lowest real-time priority counts everywhere, where a nice value counts only inside the daemon's own control group or
+autogroup (sched(7)). RLIMIT_RTTIME bounds it: after a second without a pause it sends SIGXCPU, whose handler gives the
+priority up. Both end with the process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import signal
+
+log = logging.getLogger("qioi")
+
+#: Microseconds that the loop may run with real-time priority without a pause.
+RT_MICROSECONDS = 1_000_000
+#: Seconds after which the priority is asked for again that was given up or refused.
+AGAIN = 600.0
+
+
+class Realtime:
+    """Real-time priority of the thread that calls, which is the main one. Times are monotonic, in seconds."""
+
+    def __init__(self, wanted: bool) -> None:
+        self.wanted = wanted
+        self._had = False
+        self._given_up = False
+        self._again: float | None = None
+
+    def take(self) -> str | None:
+        """Ask for the priority; say why it is refused."""
+        try:
+            signal.signal(signal.SIGXCPU, self._give_up)
+            # The kernel moves this limit by a second each time that it sends the signal.
+            resource.setrlimit(resource.RLIMIT_RTTIME, (RT_MICROSECONDS, resource.RLIM_INFINITY))
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+        except (OSError, ValueError) as error:
+            self._given_up = True  # so that it is asked for again
+            return f"real-time priority: {error}"
+        self._had, self._given_up = True, False
+        return None
+
+    def _give_up(self, _number: int, _frame: object) -> None:
+        """Give the priority up, because the loop did not pause for a second."""
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        self._given_up = True
+
+    def look(self, now: float) -> None:
+        """Say that the priority is gone, and that it is back, once each. To be called once a period.
+
+        What was given up or refused is asked for again every :data:`AGAIN` seconds. What somebody else has taken away
+        is left to them.
+        """
+        if not self.wanted:
+            return
+        if in_force():
+            if not self._had:
+                log.info("own protection: real-time priority is in force")
+            self._had, self._given_up, self._again = True, False, None
+            return
+        if self._had:
+            why = "given up, since the loop did not pause for a second" if self._given_up else "taken away"
+            log.warning("own protection: real-time priority was %s: the loop may run late on a busy host", why)
+            self._had = False
+        if not self._given_up:
+            return
+        if self._again is None:
+            self._again = now + AGAIN
+        elif now >= self._again:
+            self._again = now + AGAIN
+            if self.take() is None:
+                log.info("own protection: real-time priority is in force again")
+
+
+def in_force() -> bool:
+    """Whether the calling thread has real-time priority."""
+    return os.sched_getparam(0).sched_priority > 0
