@@ -101,6 +101,20 @@ def test_some_are_put_back_and_the_others_stay(idle: Idle) -> None:
     assert [entry.path for entry in idle.journal.load().entries] == [b]
 
 
+def test_a_journal_that_cannot_be_written_is_said_beside_what_was_put_back(idle: Idle, tmp_path: Path) -> None:
+    a, b = idle.make("a", 3000), idle.make("b", 700)
+    idle.guard.make_idle([a, b])
+    (tmp_path / "idle.new").mkdir()
+    released, unwritten = idle.guard.release([a])
+    assert (released.path, released.result, idle.state(a)) == (a, Result.OK, (0, 3000))
+    assert (unwritten.path, unwritten.result) == (str(idle.journal.file), Result.FAILED)
+    assert "the journal cannot be written (Is a directory): it names what was restored, too" in unwritten.message
+    assert {entry.path for entry in idle.journal.load().entries} == {a, b}
+    (tmp_path / "idle.new").rmdir()
+    assert [one.result for one in idle.guard.restore()] == [Result.OK]
+    assert not idle.journal.file.exists()
+
+
 def test_a_group_that_is_gone_or_another_one_by_now(idle: Idle) -> None:
     path = idle.make("a", 3000)
     idle.guard.make_idle([path])

@@ -258,6 +258,12 @@ def test_a_thread_goes_on_in_the_outer_group_and_its_original_stays(nested: Toy,
     assert nested.guard.restore() == []
 
 
+def test_at_the_end_no_thread_of_a_group_within_another_is_taken_for_an_heir_of_the_outer_one(nested: Toy) -> None:
+    nested.guard.apply({"g": 5_000_000, "g/h": 700_000})  # the outer group's slice is the inner thread's original
+    assert nested.guard.restore() == []
+    assert nested.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+
+
 def test_a_thread_that_moves_to_another_group_keeps_its_original(toy: Toy) -> None:
     toy.groups = {"g": [1], "h": [2]}
     wanted = {"g": 300_000, "h": 700_000}
