@@ -3,6 +3,7 @@ package lies
 
 import (
 	"math/rand/v2"
+	"reflect"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
@@ -18,10 +19,12 @@ type Config struct {
 	Window uint64
 	// Every gives it all habits.
 	Every bool
+	// Told hears of each lie that leaves; nil: nobody asks.
+	Told func(Habit)
 }
 
-// Habit is a way to lie. A protocol numbers its own from 0.
-type Habit int
+// Habit is a way to lie, by its name.
+type Habit string
 
 // Liar has some habits, drawn at random, and remembers what it has said and heard.
 type Liar struct {
@@ -33,15 +36,15 @@ type Liar struct {
 	habits map[Habit]bool
 }
 
-// New makes a liar of a protocol that has so many habits.
-func New(rng *rand.Rand, cfg Config, oracle bft.Oracle, habits Habit) Liar {
+// New makes a liar of a protocol that knows these habits.
+func New(rng *rand.Rand, cfg Config, oracle bft.Oracle, habits []Habit) Liar {
 	l := Liar{Config: cfg, Oracle: oracle, Rng: rng, habits: map[Habit]bool{}}
 	for _, id := range cfg.Group.Members {
 		if id != cfg.ID {
 			l.Peers = append(l.Peers, id)
 		}
 	}
-	for h := range habits {
+	for _, h := range habits {
 		l.habits[h] = cfg.Every || rng.IntN(3) == 0
 	}
 	return l
@@ -52,6 +55,31 @@ func (l *Liar) Has(h Habit) bool { return l.habits[h] }
 
 // Some reports that one time in so many, where it has the habit.
 func (l *Liar) Some(h Habit, one int) bool { return l.habits[h] && l.Rng.IntN(one) == 0 }
+
+// Tells is what it says by a habit, if that is anything.
+func (l *Liar) Tells(h Habit, said ...bft.Outgoing) []bft.Outgoing {
+	if len(said) > 0 && l.Told != nil {
+		l.Told(h)
+	}
+	return said
+}
+
+// Instead puts a message in the place of another one. It is a lie where the two differ.
+func (l *Liar) Instead(h Habit, out *bft.Outgoing, m bft.Message) {
+	if !reflect.DeepEqual(out.Message, m) {
+		l.Tells(h, *out)
+	}
+	out.Message = m
+}
+
+// Withholds reports whether it keeps a message to itself.
+func (l *Liar) Withholds(h Habit, out bft.Outgoing) bool {
+	if !l.Some(h, 3) {
+		return false
+	}
+	l.Tells(h, out)
+	return true
+}
 
 // Remember keeps a message in place of any other.
 func (l *Liar) Remember(m bft.Message) {

@@ -16,13 +16,16 @@ import (
 )
 
 // protocol is small in everything, so that runs come to its bounds.
-func protocol() sim.Protocol {
+func protocol() sim.Protocol { return lying(nil) }
+
+// lying has its liars tell each lie.
+func lying(told func(lies.Habit)) sim.Protocol {
 	return sim.Protocol{
 		New: func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
 			return pbft.New(simConfig(id, group), oracle, state, records)
 		},
 		Liar: func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) sim.Liar {
-			return liar.New(rng, lies.Config{ID: id, Domain: "ch", Group: group, Window: simWindow}, oracle)
+			return liar.New(rng, lies.Config{ID: id, Domain: "ch", Group: group, Window: simWindow, Told: told}, oracle)
 		},
 		HeldAtMost: 2*simWindow + 1, PendingAtMost: 16 * simPending, Bound: 2 * time.Minute,
 	}
@@ -41,7 +44,9 @@ func simConfig(id bft.ID, group bft.Group) pbft.Config {
 }
 
 // TestSimulator runs random schedules, see simtest.
-func TestSimulator(t *testing.T) { simtest.Schedules(t, protocol(), "pbft") }
+func TestSimulator(t *testing.T) {
+	simtest.Schedules(t, simtest.Lying{Habits: liar.Habits, Protocol: lying}, "pbft")
+}
 
 // TestSchedulesThatFailed before something was mended.
 func TestSchedulesThatFailed(t *testing.T) {

@@ -11,12 +11,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/lies"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/sim"
 )
 
+// Lying is a protocol whose liars have these habits, and tell each lie.
+type Lying struct {
+	Habits   []lies.Habit
+	Protocol func(told func(lies.Habit)) sim.Protocol
+}
+
 // Schedules runs random schedules. A failure prints its seed; QIOI_SEED=N runs that one alone and tells
 // what happens, QIOI_SIMULATE=1h runs for that long. The folder is the test's, beside this package.
-func Schedules(t *testing.T, protocol sim.Protocol, folder string) {
+//
+// Every habit of a liar is heard of in some schedule that all correct replicas came through.
+func Schedules(t *testing.T, lying Lying, folder string) {
+	told := map[lies.Habit]int{}
+	protocol := lying.Protocol(func(h lies.Habit) { told[h]++ })
 	if text := os.Getenv("QIOI_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)
@@ -43,6 +54,9 @@ func Schedules(t *testing.T, protocol sim.Protocol, folder string) {
 			t.Logf("%d schedules", seed-first)
 			return
 		}
+	}
+	for _, h := range lying.Habits {
+		require.Positive(t, told[h], "no liar %s", h)
 	}
 }
 

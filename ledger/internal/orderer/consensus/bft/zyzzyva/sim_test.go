@@ -14,13 +14,16 @@ import (
 )
 
 // protocol is small in everything, so that runs come to its bounds.
-func protocol() sim.Protocol {
+func protocol() sim.Protocol { return lying(nil) }
+
+// lying has its liars tell each lie.
+func lying(told func(lies.Habit)) sim.Protocol {
 	return sim.Protocol{
 		New: func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
 			return zyzzyva.New(simConfig(id, group), oracle, state, records)
 		},
 		Liar: func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) sim.Liar {
-			return liar.New(rng, lies.Config{ID: id, Domain: "ch", Group: group, Window: simWindow}, oracle)
+			return liar.New(rng, lies.Config{ID: id, Domain: "ch", Group: group, Window: simWindow, Told: told}, oracle)
 		},
 		Client: func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) bft.Client {
 			return zyzzyva.NewClient(zyzzyva.ClientConfig{
@@ -46,4 +49,6 @@ func simConfig(id bft.ID, group bft.Group) zyzzyva.Config {
 }
 
 // TestSimulator runs random schedules, see simtest.
-func TestSimulator(t *testing.T) { simtest.Schedules(t, protocol(), "zyzzyva") }
+func TestSimulator(t *testing.T) {
+	simtest.Schedules(t, simtest.Lying{Habits: liar.Habits, Protocol: lying}, "zyzzyva")
+}

@@ -21,30 +21,34 @@ type Liar struct {
 }
 
 const (
-	equivocates     lies.Habit = iota // proposes different entries to different replicas
-	votesForAll                       // votes and commits to whatever is proposed
-	withholds                         // leaves messages out, for some replicas or for all
-	garbles                           // spoils signatures and digests of its own messages
-	replays                           // repeats old messages, its own and others'
-	rushes                            // asks for later and later views
-	forgets                           // leaves out of its view changes what it holds prepared
-	inventsPrepared                   // claims to hold prepared what nobody voted for
-	chooses                           // begins views with fewer, repeated or altered view changes
-	miscounts                         // vouches for checkpoints that are not
-	swaps                             // answers with other entries than were asked for
-	floods                            // names sequence numbers far away
-	usurps                            // proposes in views that others lead
-	claims                            // says that is decided which is not
-	invents                           // proposes transactions that no client has signed
-	habits
+	equivocates     lies.Habit = "equivocates"      // proposes different entries to different replicas
+	votesForAll     lies.Habit = "votes for all"    // votes and commits to whatever is proposed
+	withholds       lies.Habit = "withholds"        // leaves messages out, for some replicas or for all
+	garbles         lies.Habit = "garbles"          // spoils signatures and digests of its own messages
+	replays         lies.Habit = "replays"          // repeats old messages, its own and others'
+	rushes          lies.Habit = "rushes"           // asks for later and later views
+	forgets         lies.Habit = "forgets"          // leaves out of its view changes what it holds prepared
+	inventsPrepared lies.Habit = "invents prepared" // claims to hold prepared what nobody voted for
+	chooses         lies.Habit = "chooses"          // begins views with fewer, repeated or altered view changes
+	miscounts       lies.Habit = "miscounts"        // vouches for checkpoints that are not
+	swaps           lies.Habit = "swaps"            // answers with other entries than were asked for
+	floods          lies.Habit = "floods"           // names sequence numbers far away
+	usurps          lies.Habit = "usurps"           // proposes in views that others lead
+	claims          lies.Habit = "claims"           // says that is decided which is not
+	invents         lies.Habit = "invents"          // proposes transactions that no client has signed
 )
+
+// Habits are all of them.
+var Habits = []lies.Habit{
+	equivocates, votesForAll, withholds, garbles, replays, rushes, forgets, inventsPrepared, chooses, miscounts, swaps, floods, usurps, claims, invents,
+}
 
 type place struct{ epoch, view, seq uint64 }
 
 // New makes a liar.
 func New(rng *rand.Rand, cfg lies.Config, oracle bft.Oracle) *Liar {
 	return &Liar{
-		Liar: lies.New(rng, cfg, oracle, habits), votes: map[place][]bft.Digest{},
+		Liar: lies.New(rng, cfg, oracle, Habits), votes: map[place][]bft.Digest{},
 		change: map[bft.ID]*pbft.ViewChange{}, group: cfg.Group,
 	}
 }
@@ -52,7 +56,7 @@ func New(rng *rand.Rand, cfg lies.Config, oracle bft.Oracle) *Liar {
 // Says implements sim.Liar.
 func (l *Liar) Says(out bft.Outgoing) []bft.Outgoing {
 	l.Remember(out.Message)
-	if l.Some(withholds, 3) {
+	if l.Withholds(withholds, out) {
 		return nil
 	}
 	said := []bft.Outgoing{out}
@@ -60,31 +64,31 @@ func (l *Liar) Says(out bft.Outgoing) []bft.Outgoing {
 	case *pbft.PrePrepare:
 		l.note(m.Epoch, m.View, m.Seq)
 		if l.Some(equivocates, 2) {
-			said[0].Message = l.otherProposal(m) // its signature is its vote
+			l.Instead(equivocates, &said[0], l.otherProposal(m)) // its signature is its vote
 		}
 	case *pbft.Prepare:
 		if l.Some(garbles, 4) {
 			bad := *m
 			bad.Signature = l.Oracle.Sign([]byte("garbled"))
-			said[0].Message = &bad
+			l.Instead(garbles, &said[0], &bad)
 		}
 	case *pbft.ViewChange:
 		if l.Has(forgets) {
-			said[0].Message = l.otherChange(m.Epoch, m.View, m.Stable, nil)
+			l.Instead(forgets, &said[0], l.otherChange(m.Epoch, m.View, m.Stable, nil))
 		}
 	case *pbft.NewView:
 		if l.Has(chooses) {
-			said[0].Message = l.otherBeginning(m)
+			l.Instead(chooses, &said[0], l.otherBeginning(m))
 		}
 	case *pbft.CheckpointVote:
 		if l.Has(miscounts) {
 			cp := m.Checkpoint
 			cp.State[l.Rng.IntN(len(cp.State))]++
-			said[0].Message = &pbft.CheckpointVote{Checkpoint: cp, Signature: l.Oracle.Sign(pbft.CheckpointStatement(l.Domain, cp))}
+			l.Instead(miscounts, &said[0], &pbft.CheckpointVote{Checkpoint: cp, Signature: l.Oracle.Sign(pbft.CheckpointStatement(l.Domain, cp))})
 		}
 	case *bft.Have:
 		if l.Some(swaps, 2) {
-			said[0].Message = &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: &bft.Entry{Txs: append([][]byte{}, m.Entry.Txs[:len(m.Entry.Txs)/2]...)}}
+			l.Instead(swaps, &said[0], &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: &bft.Entry{Txs: append([][]byte{}, m.Entry.Txs[:len(m.Entry.Txs)/2]...)}})
 		}
 	}
 	return said
@@ -165,7 +169,11 @@ func (l *Liar) voteFor(epoch, view, seq uint64, digest bft.Digest) []bft.Outgoin
 	}
 	l.votes[at] = append(l.votes[at], digest)
 	said := l.ToAll(&pbft.Prepare{Epoch: epoch, View: view, Seq: seq, Digest: digest, Signature: l.sign(epoch, view, seq, digest)})
-	return append(said, l.ToAll(&pbft.Commit{Epoch: epoch, View: view, Seq: seq, Digest: digest})...)
+	said = append(said, l.ToAll(&pbft.Commit{Epoch: epoch, View: view, Seq: seq, Digest: digest})...)
+	if len(l.votes[at]) == 1 {
+		return said // a correct replica may vote for it as well
+	}
+	return l.Tells(votesForAll, said...)
 }
 
 // lead begins a view that it leads as soon as one other replica asks for it.
@@ -173,41 +181,49 @@ func (l *Liar) lead(m *pbft.ViewChange) []bft.Outgoing {
 	if !l.Has(chooses) || l.group.Leader(m.View) != l.ID || l.Rng.IntN(2) == 0 {
 		return nil
 	}
-	return l.ToAll(l.otherBeginning(&pbft.NewView{Epoch: m.Epoch, View: m.View}))
+	return l.Tells(chooses, l.ToAll(l.otherBeginning(&pbft.NewView{Epoch: m.Epoch, View: m.View}))...)
 }
 
 // Schemes implements sim.Liar.
 func (l *Liar) Schemes() (said []bft.Outgoing) {
 	epoch := l.group.Epoch
 	if l.Some(replays, 2) && len(l.Heard) > 0 {
-		said = l.Repeat(8)
+		said = l.Tells(replays, l.Repeat(8)...)
 	}
 	if l.Has(rushes) {
-		said = append(said, l.ToAll(l.otherChange(epoch, l.view+1+uint64(l.Rng.IntN(3)), l.cert, nil))...)
+		said = append(said, l.Tells(rushes, l.ToAll(l.otherChange(epoch, l.view+1+uint64(l.Rng.IntN(3)), l.cert, nil))...)...)
 	}
 	if l.Has(inventsPrepared) {
-		said = append(said, l.ToAll(l.otherChange(epoch, l.view+1, l.cert, l.inventPrepared()))...)
+		said = append(said, l.Tells(inventsPrepared, l.ToAll(l.otherChange(epoch, l.view+1, l.cert, l.inventPrepared()))...)...)
 	}
 	if l.Has(floods) {
 		far := l.seq + uint64(l.Rng.IntN(1<<20))
+		var flood []bft.Outgoing
 		for i := range uint64(2 * l.Window) {
-			said = append(said, bft.Outgoing{To: l.Anyone(), Message: &pbft.Prepare{
+			flood = append(flood, bft.Outgoing{To: l.Anyone(), Message: &pbft.Prepare{
 				Epoch: epoch, View: l.view, Seq: far + i, Digest: bft.NullDigest, Signature: l.sign(epoch, l.view, far+i, bft.NullDigest),
 			}}, bft.Outgoing{To: l.Anyone(), Message: &pbft.Commit{Epoch: epoch, View: l.view, Seq: far + i}})
 		}
+		said = append(said, l.Tells(floods, flood...)...)
 	}
 	if p, ok := lies.Remembered[*pbft.PrePrepare](&l.Liar); ok && l.Has(claims) {
 		digest := p.Entry.Digest()
+		var claimed []bft.Outgoing
 		for i := range l.Window {
-			said = append(said, bft.Outgoing{To: l.Anyone(), Message: &pbft.Commit{Epoch: epoch, Seq: l.cert.Seq + i, Digest: digest, Decided: true}})
+			claimed = append(claimed, bft.Outgoing{To: l.Anyone(), Message: &pbft.Commit{Epoch: epoch, Seq: l.cert.Seq + i, Digest: digest, Decided: true}})
 		}
+		said = append(said, l.Tells(claims, claimed...)...)
 	}
 	if p, ok := lies.Remembered[*pbft.PrePrepare](&l.Liar); ok && l.Has(usurps) {
-		said = append(said, l.ToAll(l.propose(epoch, l.view, l.seq+1, p.Entry))...)
+		proposed := l.ToAll(l.propose(epoch, l.view, l.seq+1, p.Entry))
+		if l.group.Leader(l.view) != l.ID {
+			l.Tells(usurps, proposed...)
+		}
+		said = append(said, proposed...)
 	}
 	if l.Has(invents) {
 		invented := &bft.Entry{Txs: [][]byte{[]byte("invented")}}
-		said = append(said, l.ToAll(l.propose(epoch, l.view, l.seq+1, invented))...)
+		said = append(said, l.Tells(invents, l.ToAll(l.propose(epoch, l.view, l.seq+1, invented))...)...)
 		said = append(said, l.ToAll(&bft.Request{Txs: invented.Txs})...)
 	}
 	if l.Has(miscounts) {
@@ -218,7 +234,7 @@ func (l *Liar) Schemes() (said []bft.Outgoing) {
 		for range l.group.Members {
 			own.Signatures = append(own.Signatures, bft.Signature{By: l.ID, Bytes: l.Oracle.Sign(pbft.CheckpointStatement(l.Domain, cp))})
 		}
-		said = append(said, l.ToAll(&pbft.Proof{Certificates: []bft.Certificate{own}})...)
+		said = append(said, l.Tells(miscounts, l.ToAll(&pbft.Proof{Certificates: []bft.Certificate{own}})...)...)
 	}
 	return said
 }

@@ -31,30 +31,34 @@ type echoed struct {
 }
 
 const (
-	equivocates    lies.Habit = iota // orders different entries for different replicas, each in a whole history of its own
-	breaks                           // orders what does not follow its history
-	echoes                           // answers clients and replicas with whatever history it hears of
-	withholds                        // leaves messages out, for some or for all
-	garbles                          // spoils signatures and histories of its own messages
-	replays                          // repeats old messages, its own and others'
-	rushes                           // asks for later and later views
-	accuses                          // wants every view to end
-	forgets                          // leaves its history, or its certificate, out of its view changes
-	inventsHistory                   // names a history in view changes that nobody has
-	forges                           // makes certificates with its own signature in everybody's name
-	chooses                          // begins views with fewer, repeated or altered view changes
-	miscounts                        // vouches for checkpoints that are not
-	swaps                            // answers with other entries than were asked for
-	floods                           // names sequence numbers far away
-	claims                           // tells clients that all is final, and replicas that it holds certificates
-	invents                          // orders transactions that no client has signed
-	habits
+	equivocates    lies.Habit = "equivocates"     // orders different entries for different replicas, each in a whole history of its own
+	breaks         lies.Habit = "breaks"          // orders what does not follow its history
+	echoes         lies.Habit = "echoes"          // answers clients and replicas with whatever history it hears of
+	withholds      lies.Habit = "withholds"       // leaves messages out, for some or for all
+	garbles        lies.Habit = "garbles"         // spoils signatures and histories of its own messages
+	replays        lies.Habit = "replays"         // repeats old messages, its own and others'
+	rushes         lies.Habit = "rushes"          // asks for later and later views
+	accuses        lies.Habit = "accuses"         // wants every view to end
+	forgets        lies.Habit = "forgets"         // leaves its history, or its certificate, out of its view changes
+	inventsHistory lies.Habit = "invents history" // names a history in view changes that nobody has
+	forges         lies.Habit = "forges"          // makes certificates with its own signature in everybody's name
+	chooses        lies.Habit = "chooses"         // begins views with fewer, repeated or altered view changes
+	miscounts      lies.Habit = "miscounts"       // vouches for checkpoints that are not
+	swaps          lies.Habit = "swaps"           // answers with other entries than were asked for
+	floods         lies.Habit = "floods"          // names sequence numbers far away
+	claims         lies.Habit = "claims"          // tells clients that all is final, and replicas that it holds certificates
+	invents        lies.Habit = "invents"         // orders transactions that no client has signed
 )
+
+// Habits are all of them.
+var Habits = []lies.Habit{
+	equivocates, breaks, echoes, withholds, garbles, replays, rushes, accuses, forgets, inventsHistory, forges, chooses, miscounts, swaps, floods, claims, invents,
+}
 
 // New makes a liar.
 func New(rng *rand.Rand, cfg lies.Config, oracle bft.Oracle) *Liar {
 	l := &Liar{
-		Liar: lies.New(rng, cfg, oracle, habits), change: map[bft.ID]*zyzzyva.ViewChange{}, group: cfg.Group,
+		Liar: lies.New(rng, cfg, oracle, Habits), change: map[bft.ID]*zyzzyva.ViewChange{}, group: cfg.Group,
 		split: map[uint64]*zyzzyva.Order{}, history: map[uint64]bft.Digest{}, echoed: map[echoed]bool{},
 	}
 	l.stable.Next = cfg.Group
@@ -76,7 +80,7 @@ func (l *Liar) note(epoch, view, seq uint64) {
 // Says implements sim.Liar.
 func (l *Liar) Says(out bft.Outgoing) []bft.Outgoing {
 	l.Remember(out.Message)
-	if l.Some(withholds, 3) {
+	if l.Withholds(withholds, out) {
 		return nil
 	}
 	said := []bft.Outgoing{out}
@@ -84,33 +88,33 @@ func (l *Liar) Says(out bft.Outgoing) []bft.Outgoing {
 	case *zyzzyva.Order:
 		l.note(m.Epoch, m.View, m.Seq)
 		if l.Has(equivocates) && out.To%2 == 0 {
-			said[0].Message = l.otherOrder(m)
+			l.Instead(equivocates, &said[0], l.otherOrder(m))
 		} else if l.Some(breaks, 8) {
-			said[0].Message = l.order(m.Epoch, m.View, m.Seq, zyzzyva.Chain(m.History, bft.NullDigest), m.Entry)
+			l.Instead(breaks, &said[0], l.order(m.Epoch, m.View, m.Seq, zyzzyva.Chain(m.History, bft.NullDigest), m.Entry))
 		}
 	case *zyzzyva.Response:
-		said[0].Message = l.otherResponse(out.To, m)
+		l.otherResponse(&said[0], m)
 	case *zyzzyva.LocalCommit:
 		if l.Some(garbles, 4) {
 			bad := *m
 			bad.History[0]++
-			said[0].Message = &bad
+			l.Instead(garbles, &said[0], &bad)
 		}
 	case *zyzzyva.ViewChange:
 		if l.Has(forgets) {
-			said[0].Message = l.otherChange(m.Epoch, m.View, nil, l.genesis(m.Epoch))
+			l.Instead(forgets, &said[0], l.otherChange(m.Epoch, m.View, nil, l.genesis(m.Epoch)))
 		}
 	case *zyzzyva.NewView:
 		if l.Has(chooses) {
-			said[0].Message = l.otherBeginning(m)
+			l.Instead(chooses, &said[0], l.otherBeginning(m))
 		}
 	case *zyzzyva.CheckpointVote:
 		if l.Has(miscounts) {
-			said[0].Message = l.otherVote(m)
+			l.Instead(miscounts, &said[0], l.otherVote(m))
 		}
 	case *bft.Have:
 		if l.Some(swaps, 2) {
-			said[0].Message = &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: &bft.Entry{Txs: m.Entry.Txs[:len(m.Entry.Txs)/2]}}
+			l.Instead(swaps, &said[0], &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: &bft.Entry{Txs: m.Entry.Txs[:len(m.Entry.Txs)/2]}})
 		}
 	}
 	return said
@@ -178,21 +182,29 @@ func (l *Liar) order(epoch, view, seq uint64, history bft.Digest, entry *bft.Ent
 }
 
 // otherResponse is for the history that the receiver has been told, or for one that nobody has.
-func (l *Liar) otherResponse(to bft.ID, m *zyzzyva.Response) *zyzzyva.Response {
+func (l *Liar) otherResponse(out *bft.Outgoing, m *zyzzyva.Response) {
 	other := *m
+	var by lies.Habit
 	switch {
 	case m.Final:
-	case l.Has(equivocates) && to%2 == 0 && l.split[m.Seq] != nil:
+	case l.Has(equivocates) && out.To%2 == 0 && l.split[m.Seq] != nil:
+		by = equivocates
 		other.History, other.Order = l.split[m.Seq].History, l.split[m.Seq].Signature
 	case l.Some(garbles, 4):
+		by = garbles
 		other.History[0]++
 	case l.Some(claims, 4):
+		by = claims
 		other.Final = true
 	}
 	if !other.Final {
 		other.Signature = l.sign(&other)
 	}
-	return &other
+	if by == "" {
+		out.Message = &other
+	} else {
+		l.Instead(by, out, &other)
+	}
 }
 
 func (l *Liar) sign(m *zyzzyva.Response) []byte {
@@ -217,10 +229,10 @@ func (l *Liar) Hears(from bft.ID, m bft.Message) []bft.Outgoing {
 		said := echoed{0, m.Epoch, m.View, m.Seq, m.History}
 		if l.Has(echoes) && !l.echoed[said] {
 			l.echoed[said] = true
-			return l.ToAll(&zyzzyva.Confirm{
+			return l.Tells(echoes, l.ToAll(&zyzzyva.Confirm{
 				Epoch: m.Epoch, View: m.View, Seq: m.Seq, History: m.History,
 				Signature: l.Oracle.Sign(zyzzyva.ConfirmStatement(l.Domain, m.Epoch, m.View, m.Seq, m.History)),
-			})
+			})...)
 		}
 	case *zyzzyva.ViewChange:
 		l.note(m.Epoch, m.View, 0)
@@ -250,10 +262,10 @@ func (l *Liar) echo(to bft.ID, epoch, view, seq uint64, history bft.Digest) []bf
 	l.echoed[said] = true
 	m := &zyzzyva.Response{Epoch: epoch, View: view, Seq: seq, History: history}
 	m.Signature = l.sign(m)
-	return []bft.Outgoing{
-		{To: to, Message: m},
-		{To: to, Message: &zyzzyva.LocalCommit{Epoch: epoch, View: view, Seq: seq, History: history}},
-	}
+	return l.Tells(
+		echoes, bft.Outgoing{To: to, Message: m},
+		bft.Outgoing{To: to, Message: &zyzzyva.LocalCommit{Epoch: epoch, View: view, Seq: seq, History: history}},
+	)
 }
 
 // lead begins a view that it leads as soon as one other replica asks for it.
@@ -265,5 +277,5 @@ func (l *Liar) lead(m *zyzzyva.ViewChange) []bft.Outgoing {
 	for _, id := range l.Peers { // each another beginning
 		said = append(said, bft.Outgoing{To: id, Message: l.otherBeginning(&zyzzyva.NewView{Epoch: m.Epoch, View: m.View})})
 	}
-	return said
+	return l.Tells(chooses, said...)
 }

@@ -10,43 +10,45 @@ import (
 func (l *Liar) Schemes() (said []bft.Outgoing) {
 	epoch := l.group.Epoch
 	if l.Some(replays, 2) && len(l.Heard) > 0 {
-		said = l.Repeat(8)
+		said = l.Tells(replays, l.Repeat(8)...)
 	}
 	if l.Has(accuses) {
-		said = append(said, l.ToAll(&zyzzyva.Accuse{Epoch: epoch, View: l.view})...)
+		said = append(said, l.Tells(accuses, l.ToAll(&zyzzyva.Accuse{Epoch: epoch, View: l.view})...)...)
 	}
 	if l.Has(rushes) {
-		said = append(said, l.ToAll(l.otherChange(epoch, l.view+1+uint64(l.Rng.IntN(3)), nil, l.genesis(epoch)))...)
+		said = append(said, l.Tells(rushes, l.ToAll(l.otherChange(epoch, l.view+1+uint64(l.Rng.IntN(3)), nil, l.genesis(epoch)))...)...)
 	}
 	if o, ok := lies.Remembered[*zyzzyva.Order](&l.Liar); ok && l.Has(inventsHistory) {
 		digests := []bft.Digest{o.Entry.Digest(), bft.NullDigest}
-		said = append(said, l.ToAll(l.otherChange(epoch, l.view+1, digests, l.forged(l.view, l.stable.Seq+1, digests[0])))...)
+		said = append(said, l.Tells(inventsHistory, l.ToAll(l.otherChange(epoch, l.view+1, digests, l.forged(l.view, l.stable.Seq+1, digests[0])))...)...)
 		said = append(said, l.ToAll(l.otherChange(epoch, l.view+1, digests, l.cert))...)
 	}
 	if o, ok := lies.Remembered[*zyzzyva.Order](&l.Liar); ok && l.Has(forges) {
 		cert := l.forged(o.View, o.Seq, o.Entry.Digest())
 		cert.History = zyzzyva.Chain(o.History, bft.NullDigest)
-		said = append(said, l.ToAll(&zyzzyva.Commit{Certificate: cert})...)
+		said = append(said, l.Tells(forges, l.ToAll(&zyzzyva.Commit{Certificate: cert})...)...)
 		cert.Start, cert.View = true, l.view+1
 		said = append(said, l.ToAll(&zyzzyva.Start{Stable: l.stable, Digests: []bft.Digest{o.Entry.Digest()}, Certificate: cert})...)
 	}
 	if l.Has(floods) {
 		far := l.seq + uint64(l.Rng.IntN(1<<20))
+		var flood []bft.Outgoing
 		for i := range 2 * l.Window {
 			m := &zyzzyva.Response{Epoch: epoch, View: l.view, Seq: far + i}
 			m.Signature = l.sign(m)
-			said = append(said, bft.Outgoing{To: l.Anyone(), Message: m},
+			flood = append(flood, bft.Outgoing{To: l.Anyone(), Message: m},
 				bft.Outgoing{To: l.Anyone(), Message: l.order(epoch, l.view, far+i, bft.NullDigest, &bft.Entry{Txs: [][]byte{[]byte("far")}})})
 		}
+		said = append(said, l.Tells(floods, flood...)...)
 	}
 	if o, ok := lies.Remembered[*zyzzyva.Order](&l.Liar); ok && l.Has(claims) {
-		said = append(said, l.ToAll(&zyzzyva.LocalCommit{Epoch: epoch, View: l.view, Seq: l.seq, History: o.History})...)
+		said = append(said, l.Tells(claims, l.ToAll(&zyzzyva.LocalCommit{Epoch: epoch, View: l.view, Seq: l.seq, History: o.History})...)...)
 	}
 	if l.Has(invents) {
 		invented := &bft.Entry{Txs: [][]byte{[]byte("invented")}}
 		for _, m := range l.Heard {
 			if o, ok := m.(*zyzzyva.Order); ok && o.Seq == l.seq {
-				said = append(said, l.ToAll(l.order(epoch, l.view, l.seq+1, zyzzyva.Chain(o.History, invented.Digest()), invented))...)
+				said = append(said, l.Tells(invents, l.ToAll(l.order(epoch, l.view, l.seq+1, zyzzyva.Chain(o.History, invented.Digest()), invented))...)...)
 				break
 			}
 		}
@@ -61,7 +63,7 @@ func (l *Liar) Schemes() (said []bft.Outgoing) {
 			own.Signatures = append(own.Signatures, bft.Signature{By: l.ID, Bytes: m.Signature})
 		}
 		said = append(said, l.ToAll(m)...)
-		said = append(said, l.ToAll(&zyzzyva.Proof{Stable: []zyzzyva.Stable{own}})...)
+		said = append(said, l.Tells(miscounts, l.ToAll(&zyzzyva.Proof{Stable: []zyzzyva.Stable{own}})...)...)
 	}
 	return said
 }
