@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -55,10 +57,11 @@ var builtLiar = sync.OnceValues(func() (string, error) {
 // repliesTo are what a liar answers clients.
 type repliesTo struct {
 	ordererpb.UnimplementedAtomicBroadcastServer
+	times *atomic.Int64
 }
 
 // Broadcast says SUCCESS to everything, and orders nothing.
-func (repliesTo) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error {
+func (r *repliesTo) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error {
 	for {
 		if _, err := stream.Recv(); err != nil {
 			return nil
@@ -66,6 +69,7 @@ func (repliesTo) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) err
 		if err := stream.Send(&ordererpb.BroadcastResponse{Status: commonpb.Status_SUCCESS}); err != nil {
 			return nil
 		}
+		r.times.Add(1)
 	}
 }
 
@@ -116,13 +120,14 @@ var toPeers = map[string]struct {
 	"everything, but very late": {liar: func(l *liar) { l.pace = 300 * time.Millisecond }},
 }
 
-// TestALiarTowardsPeersAndClients is one of four orderers, and the first that a peer asks. Nothing false is told, and commits go on.
+// TestALiarTowardsPeersAndClients is one of four orderers, the first that a peer asks, and one of the first two to which its
+// gateway brings transactions. Nothing false is told, and commits go on.
 func TestALiarTowardsPeersAndClients(t *testing.T) {
 	for name, c := range toPeers {
 		t.Run(name, func(t *testing.T) {
 			selected(t, c.representative)
-			const victim = "peer0-org1"
-			g := newGrid(t, bft...)
+			const victim = "peer0-org3" // it asks the second orderer first
+			g := newGrid(t, append(bft, "--orgs", "3")...)
 			w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.progress(victim, 30)
 			_ = g.kill(victim, syscall.SIGTERM)
@@ -137,6 +142,7 @@ func TestALiarTowardsPeersAndClients(t *testing.T) {
 				g.leaves(victim, g.node(place).Address, c.reason)
 			}
 			g.progress(victim, 200)
+			g.eventually("peers and clients are told lies", func() bool { return l.lied.Load() > 0 && l.replied.Load() > 0 })
 			report := g.agree(w.stop())
 			t.Logf("ledger: %v", report.Codes)
 		})
@@ -154,6 +160,40 @@ func (g *grid) leaves(peer, liar, reason string) {
 	})
 }
 
+// certain are lies that a replica tells of itself, whatever others do.
+var certain = []string{"withholds", "garbles", "replays", "rushes", "floods"}
+
+// liesOf is the file in which each lie of an orderer is a line.
+func (g *grid) liesOf(orderer string) string { return g.path(orderer + ".lies") }
+
+// told is how often an orderer has told each lie.
+func (g *grid) told(orderer string) map[string]int {
+	g.t.Helper()
+	raw, err := os.ReadFile(g.liesOf(orderer))
+	if !errors.Is(err, os.ErrNotExist) {
+		require.NoError(g.t, err)
+	}
+	times := map[string]int{}
+	for line := range strings.Lines(string(raw)) {
+		times[strings.TrimSpace(line)]++
+	}
+	return times
+}
+
+// goesOnBeside has all peers make progress while an orderer tells each lie that it surely can.
+func (g *grid) goesOnBeside(liar string, progress float64) {
+	g.t.Helper()
+	before := g.told(liar)
+	for _, peer := range g.named("peer") {
+		g.progress(peer, progress)
+	}
+	g.eventually(liar+" lies", func() bool {
+		now := g.told(liar)
+		return !slices.ContainsFunc(certain, func(lie string) bool { return now[lie] == before[lie] })
+	})
+	g.t.Logf("%s: %v, and before %v", liar, g.told(liar), before)
+}
+
 // TestALiarAmongTheOrderers has every bad habit of a replica: it equivocates, votes twice, withholds, forges, repeats what is old,
 // floods, and asks for ever new views. It leads the first view, or the second.
 func TestALiarAmongTheOrderers(t *testing.T) {
@@ -165,15 +205,11 @@ func TestALiarAmongTheOrderers(t *testing.T) {
 			g.liars[c.liar] = "1"
 			g.start(c.liar)
 			w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
-			for _, peer := range g.named("peer") {
-				g.progress(peer, 100)
-			}
+			g.goesOnBeside(c.liar, 100)
 			_ = g.kill(c.liar, syscall.SIGKILL)
 			g.recovers("peer0-org1", "the liar is killed")
 			g.start(c.liar)
-			for _, peer := range g.named("peer") {
-				g.progress(peer, 100)
-			}
+			g.goesOnBeside(c.liar, 100)
 			told := w.stop()
 			require.NotEmpty(t, told)
 			_ = g.kill(c.liar, syscall.SIGKILL) // what it would say at its end is no matter
@@ -186,21 +222,21 @@ func TestALiarAmongTheOrderers(t *testing.T) {
 // TestTwoOfSevenLie: one to the other orderers, one to peers and clients.
 func TestTwoOfSevenLie(t *testing.T) {
 	selected(t, false)
-	const victim = "peer0-org1"
+	const victim = "peer0-org2" // it asks the third orderer first, to which its gateway brings transactions as well
 	g := newGrid(t, "--consenter", "bft", "--orderers", "7", "--peers-per-org", "1", "--chaincode", kv)
 	place := g.firstFollowed(victim)
 	honest := slices.DeleteFunc(g.named("orderer"), func(name string) bool { return name == place })
 	other := honest[0]
 	_ = g.kill(victim, syscall.SIGTERM)
-	g.replace(place, &liar{upstream: streampb.NewStreamClient(g.user().dial(honest[1])), lie: swapped, replies: true})
+	l := &liar{upstream: streampb.NewStreamClient(g.user().dial(honest[1])), lie: swapped, replies: true}
+	g.replace(place, l)
 	_ = g.kill(other, syscall.SIGKILL)
 	g.liars[other] = "1"
 	g.start(other)
 	g.start(victim)
 	w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
-	for _, peer := range g.named("peer") {
-		g.progress(peer, 200)
-	}
+	g.goesOnBeside(other, 200)
+	g.eventually("peers and clients are told lies", func() bool { return l.lied.Load() > 0 && l.replied.Load() > 0 })
 	told := w.stop()
 	require.NotEmpty(t, told)
 	_ = g.kill(other, syscall.SIGKILL)

@@ -30,9 +30,7 @@ func TestGatewaysHearHistories(t *testing.T) {
 	_ = g.kill(gone, syscall.SIGKILL)
 	g.liars[gone] = "1"
 	g.start(gone)
-	for _, peer := range g.named("peer") {
-		g.progress(peer, 100)
-	}
+	g.goesOnBeside(gone, 100)
 	t.Logf("by all %v, certificate %v, word %v", by("all"), by("certificate"), by("word"))
 	told := w.stop()
 	require.NotEmpty(t, told)

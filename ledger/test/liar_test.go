@@ -35,6 +35,7 @@ type liar struct {
 	flood   int                                 // running hashes of its own that come with each batch
 	pace    time.Duration                       // how late each batch is
 	replies bool                                // whether it answers clients
+	replied atomic.Int64                        // how often it did
 }
 
 func (l *liar) Follow(request *commonpb.Envelope, to streampb.Stream_FollowServer) error {
@@ -55,7 +56,7 @@ func (l *liar) Follow(request *commonpb.Envelope, to streampb.Stream_FollowServe
 		if word != nil && l.word != nil {
 			word = l.word(word)
 		}
-		if !slices.Equal(items, batch.Items) || word != batch.Word {
+		if !slices.Equal(items, batch.Items) || word != batch.Word || l.flood > 0 || l.pace > 0 {
 			l.lied.Add(1)
 		}
 		for i := range l.flood {
@@ -150,7 +151,7 @@ func (g *grid) replace(orderer string, l *liar) {
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})))
 	streampb.RegisterStreamServer(server, l)
 	if l.replies {
-		ordererpb.RegisterAtomicBroadcastServer(server, repliesTo{})
+		ordererpb.RegisterAtomicBroadcastServer(server, &repliesTo{times: &l.replied})
 	}
 	go func() { _ = server.Serve(listener) }()
 	g.t.Cleanup(server.Stop)

@@ -158,7 +158,7 @@ func (g *grid) start(name string) {
 	}
 	p := &process{node: n, cmd: exec.Command(args[0], args[1:]...), done: make(chan error, 1)}
 	if lies := g.liars[name]; lies != "" {
-		p.cmd.Env = append(os.Environ(), "QIOI_TEST_ORDERER="+g.path(n.Config), "QIOI_TEST_LIAR="+lies)
+		p.cmd.Env = append(os.Environ(), "QIOI_TEST_ORDERER="+g.path(n.Config), "QIOI_TEST_LIAR="+lies, "QIOI_TEST_LIES="+g.liesOf(name))
 	}
 	p.cmd.Dir, p.cmd.Stderr, p.cmd.SysProcAttr = g.dir, log, mortal()
 	begin := (*exec.Cmd).Start

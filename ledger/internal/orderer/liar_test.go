@@ -2,10 +2,13 @@ package orderer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -26,32 +29,66 @@ import (
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
-// liarEnv has a process lie about the order, or with this value be late with everything.
+// liarEnv has a process lie about the order, or with this value be late with everything. liesEnv is the file in which each
+// of its lies is a line.
 const (
 	liarEnv = "QIOI_TEST_LIAR"
 	isLate  = "late"
+	liesEnv = "QIOI_TEST_LIES"
 )
+
+// Habits of these processes beside those of their liars.
+const (
+	spoilsSeals lies.Habit = "spoils seals"
+	comesLate   lies.Habit = "comes late"
+)
+
+// confess writes each lie down. A process that is killed has told no more of them.
+func confess() func(lies.Habit) {
+	f, err := os.OpenFile(os.Getenv(liesEnv), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		panic(err)
+	}
+	return func(h lies.Habit) { _, _ = fmt.Fprintln(f, h) }
+}
+
+// confessed is how often each lie was told.
+func (c *testCluster) confessed(file string) map[lies.Habit]int {
+	c.t.Helper()
+	raw, err := os.ReadFile(file)
+	if !errors.Is(err, os.ErrNotExist) {
+		require.NoError(c.t, err)
+	}
+	told := map[lies.Habit]int{}
+	for line := range strings.Lines(string(raw)) {
+		told[lies.Habit(strings.TrimSpace(line))]++
+	}
+	return told
+}
 
 // lying is PBFT by a replica with every bad habit.
 var lying = consensus.Kind{
 	Log: replica.PBFT.Log, Folder: replica.PBFT.Folder,
 	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
-		honest := replica.ProtocolOfPBFT(s)
+		told, honest := confess(), replica.ProtocolOfPBFT(s)
 		protocol := honest
 		protocol.New = func(o bft.Oracle, state bft.State, records []bft.Record) bft.Core {
 			group := bft.Group{}
 			for id := range s.Founders {
 				group.Members = append(group.Members, id+1)
 			}
-			cfg := lies.Config{ID: s.ID, Domain: s.Channel, Group: group, Window: 512, Every: true}
+			cfg := lies.Config{ID: s.ID, Domain: s.Channel, Group: group, Window: 512, Every: true, Told: told}
 			return &lyingCore{Core: honest.New(o, state, records), liar: liar.New(rand.New(rand.NewPCG(1, 1)), cfg, o)}
 		}
-		return replica.Open(s, spoiling{host}, protocol)
+		return replica.Open(s, spoiling{host, told}, protocol)
 	},
 }
 
 // spoiling is a host whose replica's signatures of blocks are none.
-type spoiling struct{ consensus.Host }
+type spoiling struct {
+	consensus.Host
+	told func(lies.Habit)
+}
 
 // sealOfBlock is what a replica's message with such a signature begins with.
 const sealOfBlock = 2
@@ -61,6 +98,7 @@ func (s spoiling) Send(to uint64, m consensus.Message) {
 		spoilt := slices.Clone(b.Value)
 		spoilt[len(spoilt)-1] ^= 1
 		m.Payload = wrapperspb.Bytes(spoilt)
+		s.told(spoilsSeals)
 	}
 	s.Host.Send(to, m)
 }
@@ -72,7 +110,7 @@ var late = consensus.Kind{
 		protocol := replica.ProtocolOfPBFT(s)
 		honest := protocol.New
 		protocol.New = func(o bft.Oracle, state bft.State, records []bft.Record) bft.Core {
-			return &lateCore{Core: honest(o, state, records), by: s.Bundle().Orderer.BFT.ViewChangeTimeout * 2 / 5}
+			return &lateCore{Core: honest(o, state, records), by: s.Bundle().Orderer.BFT.ViewChangeTimeout * 2 / 5, told: confess()}
 		}
 		return replica.Open(s, host, protocol)
 	},
@@ -82,6 +120,7 @@ var late = consensus.Kind{
 type lateCore struct {
 	bft.Core
 	by   bft.Time
+	told func(lies.Habit)
 	kept []keptMessage
 }
 
@@ -98,6 +137,7 @@ func (l *lateCore) Step(now bft.Time, in bft.Input) bft.Effects {
 	e.AtOnce, e.Send = nil, nil
 	for len(l.kept) > 0 && l.kept[0].due <= now {
 		e.Send, l.kept = append(e.Send, l.kept[0].Outgoing), l.kept[1:]
+		l.told(comesLate)
 	}
 	if len(l.kept) > 0 && (e.Deadline == 0 || e.Deadline > l.kept[0].due) {
 		e.Deadline = l.kept[0].due
@@ -116,7 +156,7 @@ var lyingByZyzzyva = consensus.Kind{
 			for id := range s.Founders {
 				group.Members = append(group.Members, id+1)
 			}
-			cfg := lies.Config{ID: s.ID, Domain: s.Channel, Group: group, Window: 512, Every: true}
+			cfg := lies.Config{ID: s.ID, Domain: s.Channel, Group: group, Window: 512, Every: true, Told: confess()}
 			return &lyingCore{Core: honest.New(o, state, records), liar: zyzzyvaliar.New(rand.New(rand.NewPCG(1, 1)), cfg, o)}
 		}
 		return replica.Open(s, host, protocol)
@@ -164,8 +204,18 @@ func (l *lyingCore) Step(now bft.Time, in bft.Input) bft.Effects {
 	return e
 }
 
+// chancy are the habits that wait for something of others: that they have the liar lead a view, ask it for an entry, or have
+// sent a proposal that it still remembers. The simulator has all of them heard.
+var chancy = []lies.Habit{"equivocates", "votes for all", "forgets", "chooses", "swaps", "usurps", "claims"}
+
+// certain are all others.
+func certain() (habits []lies.Habit) {
+	return slices.DeleteFunc(append(slices.Clone(liar.Habits), spoilsSeals), func(h lies.Habit) bool { return slices.Contains(chancy, h) })
+}
+
 // TestOneOfFourLies: real processes, of which one equivocates, withholds, forges, repeats, floods and asks for ever new
-// views. The others order what clients give them, and have the same blocks; the liar is killed and lies again.
+// views. The others order what clients give them until it has told each lie that it surely can, and have the same blocks; the
+// liar is killed and lies again.
 func TestOneOfFourLies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -174,24 +224,26 @@ func TestOneOfFourLies(t *testing.T) {
 		t.Run(fmt.Sprintf("orderer %d", liar+1), func(t *testing.T) {
 			c := newCluster(t, bftOf(4))
 			var end [4]func(os.Signal)
-			lies := []string{liarEnv + "=1"}
 			var honest []int
 			for i := range 4 {
-				if i == liar {
-					end[i], _ = c.spawnProcess(i, lies)
-					continue
+				if i != liar {
+					honest = append(honest, i)
+					end[i], _ = c.spawnProcess(i, nil)
 				}
-				honest = append(honest, i)
-				end[i], _ = c.spawnProcess(i, nil)
 			}
 			var told []string
-			for n := range 60 {
-				text := fmt.Sprint("tx", n)
-				c.orderAt(honest[n%3], text)
-				told = append(told, text)
-				if n == 30 {
+			for life := range 2 {
+				file := filepath.Join(c.dir, fmt.Sprint("lies", life))
+				end[liar], _ = c.spawnProcess(liar, []string{liarEnv + "=1", liesEnv + "=" + file})
+				for n := 0; n < 30 || !c.hasTold(file, certain()); n++ {
+					require.Less(t, n, 2000, "the liar told no more than %v", c.confessed(file))
+					text := fmt.Sprint("tx", life, ".", n)
+					c.orderAt(honest[n%3], text)
+					told = append(told, text)
+				}
+				t.Log("told:", c.confessed(file))
+				if life == 0 {
 					end[liar](syscall.SIGKILL)
-					end[liar], _ = c.spawnProcess(liar, lies)
 				}
 			}
 			c.endAlike(honest, told, end)
@@ -206,11 +258,12 @@ func TestALeaderThatIsLate(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	c := newCluster(t, bftOf(4))
+	file := filepath.Join(c.dir, "lies")
 	var end [4]func(os.Signal)
 	for i := range 4 {
 		var env []string
 		if i == 0 {
-			env = []string{liarEnv + "=" + isLate}
+			env = []string{liarEnv + "=" + isLate, liesEnv + "=" + file}
 		}
 		end[i], _ = c.spawnProcess(i, env)
 	}
@@ -222,7 +275,15 @@ func TestALeaderThatIsLate(t *testing.T) {
 		clients.Go(func() { c.orderAt(1+n%3, text) })
 	}
 	clients.Wait()
+	require.Positive(t, c.confessed(file)[comesLate])
 	c.endAlike([]int{1, 2, 3}, told, end)
+}
+
+// hasTold reports whether a liar has told all these lies.
+func (c *testCluster) hasTold(file string, habits []lies.Habit) bool {
+	c.t.Helper()
+	told := c.confessed(file)
+	return !slices.ContainsFunc(habits, func(h lies.Habit) bool { return told[h] == 0 })
 }
 
 // endAlike waits until these orderers have given all that was told, ends them, and compares their chains.
