@@ -61,5 +61,45 @@ func mutated(name string) rules {
 
 // ScriptThatNotices is one whose output is another with the mutant.
 func ScriptThatNotices(t *testing.T, name string) string {
-	return scripttest.ThatNotices(t, scripts(mutated(name)))
+	return scripttest.ThatNotices(t, scripts(mutated(name), soundClient()))
+}
+
+// ClientMutants are clients that lack one rule.
+var ClientMutants = map[string]func(*clientRules){
+	"all but one for all":                         func(r *clientRules) { r.all = func(g bft.Group) int { return len(g.Members) - 1 } },
+	"a certificate of fewer than a quorum":        func(r *clientRules) { r.quorum = func(g bft.Group) int { return max(g.Quorum()-1, 1) } },
+	"a certificate that fewer than a quorum hold": func(r *clientRules) { r.held = func(g bft.Group) int { return max(g.Quorum()-1, 1) } },
+	"one replica's word for f+1":                  func(r *clientRules) { r.weak = func(g bft.Group) int { return max(g.Faulty(), 1) } },
+	"responses of another epoch count":            func(r *clientRules) { r.ownEpoch = false },
+	"what was said in an earlier view comes back": func(r *clientRules) { r.latestView = false },
+	"a second history replaces the first":         func(r *clientRules) { r.firstSaid = false },
+	"a member has a transaction in two histories": func(r *clientRules) { r.oneHistory = false },
+	"responses of another history count":          func(r *clientRules) { r.sameHistory = false },
+	"responses of another place count":            func(r *clientRules) { r.samePlace = false },
+	"a certificate without waiting for all":       func(r *clientRules) { r.patience = false },
+	"a certificate of unverified responses":       func(r *clientRules) { r.signedResponses = false },
+	"a leader is accused without proof":           func(r *clientRules) { r.signedOrders = false },
+	"a leader is accused twice":                   func(r *clientRules) { r.toldOnce = false },
+	"a certificate is held that was not made":     func(r *clientRules) { r.certificate = false },
+	"a local commit of another history counts":    func(r *clientRules) { r.sameLocal = false },
+	"a certificate is for what few have there":    func(r *clientRules) { r.there = false },
+	"only the leader is asked again":              func(r *clientRules) { r.asksAll = false },
+	"all are asked again as often":                func(r *clientRules) { r.doubling = false },
+	"a certificate is given once":                 func(r *clientRules) { r.bringsAgain = false },
+}
+
+// NewClientMutant makes a client that lacks a rule.
+func NewClientMutant(name string, cfg ClientConfig) *Client {
+	return newClient(cfg, mutatedClient(name))
+}
+
+func mutatedClient(name string) clientRules {
+	r := soundClient()
+	ClientMutants[name](&r)
+	return r
+}
+
+// ScriptThatNoticesClient is one whose output is another with the mutant.
+func ScriptThatNoticesClient(t *testing.T, name string) string {
+	return scripttest.ThatNotices(t, scripts(sound(), mutatedClient(name)))
 }

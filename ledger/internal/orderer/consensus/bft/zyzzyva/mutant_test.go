@@ -26,3 +26,19 @@ func TestMutants(t *testing.T) {
 		Sound: protocol(),
 	}.Noticed(t)
 }
+
+// TestClientMutants shows the same of a client that lacks any one of its rules.
+func TestClientMutants(t *testing.T) {
+	simtest.Mutants{
+		Names:  slices.Collect(maps.Keys(zyzzyva.ClientMutants)),
+		Script: zyzzyva.ScriptThatNoticesClient,
+		Protocol: func(name string) sim.Protocol {
+			p := protocol()
+			p.Client = func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) bft.Client {
+				return zyzzyva.NewClientMutant(name, simClientConfig(group, verify))
+			}
+			return p
+		},
+		Sound: protocol(),
+	}.Noticed(t)
+}

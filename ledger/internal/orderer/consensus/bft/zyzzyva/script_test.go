@@ -15,10 +15,10 @@ import (
 // TestScripts runs replicas and a client step by step, see scripttest. Its command
 //
 //	new n=N settle=D fast=D rule=published   starts a group and a client, 100; rule: the view change as first published
-func TestScripts(t *testing.T) { scripttest.Walk(t, scripts(sound())) }
+func TestScripts(t *testing.T) { scripttest.Walk(t, scripts(sound(), soundClient())) }
 
 // scripts begins a script with cores of these rules.
-func scripts(r rules) scripttest.Begin {
+func scripts(r rules, client clientRules) scripttest.Begin {
 	return func(t *testing.T, d *datadriven.TestData) *scripttest.Script {
 		n, rule, r := 4, "", r
 		d.MaybeScanArgs(t, "n", &n)
@@ -38,10 +38,10 @@ func scripts(r rules) scripttest.Begin {
 				return newCore(own, oracle, state, records, r)
 			},
 			Encode: Encode, Decode: Decode, EncodeRecord: EncodeRecord, DecodeRecord: DecodeRecord,
-			Client: NewClient(ClientConfig{
+			Client: newClient(ClientConfig{
 				Domain: "ch", Group: cfg.Group, Fast: 100 * time.Millisecond, Resend: 400 * time.Millisecond, MaxResend: 4 * time.Second,
 				Verify: scripttest.Verify,
-			}),
+			}, client),
 			Answer: answer, Lie: lie, Tick: 100 * time.Millisecond,
 		}
 		return scripttest.New(t, protocol, cfg.Group, 0)
@@ -58,6 +58,10 @@ func answer(a bft.Answer) bft.Message {
 //	order VIEW TO...: history         an order of the last entry, to some
 //	respond VIEW TO...: history       a response to it; 100: to the client
 //	spoil VIEW TO...: history         the same without a proper signature
+//	forge TO...: history              the same with an order that the leader has not signed
+//	elsewhere EPOCH SEQ TO...: history  the same as if it were at another place
+//	claim TO...: history tx           a response to the history that has another transaction at its end
+//	hold TO...: history               that p holds a certificate of it
 //	change VIEW: history              a view change with this history and no certificate, to all
 //	lead VIEW: N...                   a new view of the view changes that N... have sent, to all
 //	confirm VIEW TO...: history       that the view begins with it, to some
@@ -92,12 +96,22 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 		toSome(words[2:], &Order{View: view, Seq: seq, History: history, Entry: entry, Signature: sign(OrderStatement("ch", 0, view, seq, history))})
 	case "respond", "spoil":
 		view := s.Number(words[1])
-		m := &Response{View: view, Seq: seq, History: history, Signature: sign(ResponseStatement("ch", 0, view, seq, history)), Txs: []bft.Digest{bft.TxDigest(entry.Txs[0])}}
+		m := respond(p.ID, position{view: view, seq: seq}, history, entry)
 		m.Order = scripttest.Sign(s.Group.Leader(view), OrderStatement("ch", 0, view, seq, history))
 		if words[0] == "spoil" {
 			m.Signature = []byte("spoiled")
 		}
 		toSome(words[2:], m)
+	case "forge":
+		m := respond(p.ID, position{seq: seq}, history, entry)
+		m.Order = []byte("forged")
+		toSome(words[1:], m)
+	case "elsewhere":
+		toSome(words[3:], respond(p.ID, position{epoch: s.Number(words[1]), seq: s.Number(words[2])}, history, entry))
+	case "claim":
+		toSome(words[1:], respond(p.ID, position{seq: seq - 1}, before, entry))
+	case "hold":
+		toSome(words[1:], &LocalCommit{Seq: seq, History: history})
 	case "change":
 		m := &ViewChange{
 			View: s.Number(words[1]), Replica: p.ID, Digests: digests, Stable: Stable{Checkpoint: bft.Checkpoint{Next: s.Group}},
@@ -151,6 +165,15 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 		toSome(words[1:], &Response{Final: true, Txs: []bft.Digest{bft.TxDigest([]byte(txs[0]))}})
 	default:
 		s.T.Fatalf("unknown lie %q", line)
+	}
+}
+
+// respond is a replica's word, with the order of the first leader.
+func respond(by bft.ID, at position, history bft.Digest, entry *bft.Entry) *Response {
+	return &Response{
+		Epoch: at.epoch, View: at.view, Seq: at.seq, History: history, Txs: []bft.Digest{bft.TxDigest(entry.Txs[0])},
+		Signature: scripttest.Sign(by, ResponseStatement("ch", at.epoch, at.view, at.seq, history)),
+		Order:     scripttest.Sign(1, OrderStatement("ch", at.epoch, at.view, at.seq, history)),
 	}
 }
 

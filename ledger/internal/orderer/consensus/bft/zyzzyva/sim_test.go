@@ -26,9 +26,7 @@ func lying(told func(lies.Habit)) sim.Protocol {
 			return liar.New(rng, lies.Config{ID: id, Domain: "ch", Group: group, Window: simWindow, Told: told}, oracle)
 		},
 		Client: func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) bft.Client {
-			return zyzzyva.NewClient(zyzzyva.ClientConfig{
-				Domain: "ch", Group: group, Verify: verify, Fast: 50 * time.Millisecond, Resend: 500 * time.Millisecond, MaxResend: 4 * time.Second,
-			})
+			return zyzzyva.NewClient(simClientConfig(group, verify))
 		},
 		Address:    func(m bft.Message, tx bft.Digest) bft.Message { return zyzzyva.Address(m, tx) },
 		HeldAtMost: 5*simWindow + 1, PendingAtMost: 16 * simPending, Bound: 2 * time.Minute,
@@ -45,6 +43,12 @@ func simConfig(id bft.ID, group bft.Group) zyzzyva.Config {
 		ID: id, Domain: "ch", Group: group, Interval: 3, Window: simWindow, BatchTxs: 2, BatchBytes: 1 << 10,
 		Pending: simPending, PendingBytes: 1 << 16, Settle: 100 * time.Millisecond, Fast: 20 * time.Millisecond,
 		Timeout: time.Second, MaxTimeout: 16 * time.Second, Resend: 200 * time.Millisecond,
+	}
+}
+
+func simClientConfig(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) zyzzyva.ClientConfig {
+	return zyzzyva.ClientConfig{
+		Domain: "ch", Group: group, Verify: verify, Fast: 50 * time.Millisecond, Resend: 500 * time.Millisecond, MaxResend: 4 * time.Second,
 	}
 }
 
