@@ -132,7 +132,12 @@ type osFile struct{ *os.File }
 
 func (f osFile) Allocate(size int64) error { return unix.Fallocate(int(f.Fd()), 0, 0, size) }
 
-func (f osFile) Sync() error { return unix.Fdatasync(int(f.Fd())) }
+func (f osFile) Sync() error {
+	if err := unix.Fdatasync(int(f.Fd())); err != nil {
+		return &os.PathError{Op: "sync", Path: f.Name(), Err: err}
+	}
+	return nil
+}
 
 func (l *Log) read(raw []byte) (records [][]byte, err error) {
 	if l.key, err = framed.Read(raw, kind); err != nil {

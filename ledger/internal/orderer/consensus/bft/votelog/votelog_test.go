@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -211,4 +212,14 @@ func TestRecordsAreSyncedOnceWritten(t *testing.T) {
 	require.ErrorIs(t, l.Append(texts("d")), file.sync)
 	l.Forget()
 	require.NoError(t, l.Append(texts("e")))
+}
+
+// TestAFailedSyncNamesTheFile: the orderer ends with that line, and its reader asks which disk it was.
+func TestAFailedSyncNamesTheFile(t *testing.T) {
+	file, err := os.Open("/dev/null") // it cannot be synced
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	err = osFile{file}.Sync()
+	require.ErrorIs(t, err, syscall.EINVAL)
+	require.ErrorContains(t, err, "/dev/null")
 }
