@@ -3,11 +3,15 @@ package replica
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
@@ -87,6 +91,71 @@ func TestVotesAreDurableBeforeTheyLeave(t *testing.T) {
 				assert.Empty(t, host.to)
 				assert.Empty(t, n.work.take())
 			}
+		})
+	}
+}
+
+// fullDisk takes half of a write.
+type fullDisk struct {
+	votelog.File
+	full bool
+}
+
+func (d *fullDisk) WriteAt(p []byte, off int64) (int, error) {
+	if !d.full {
+		return d.File.WriteAt(p, off)
+	}
+	n, err := d.File.WriteAt(p[:len(p)/2], off)
+	return n, errors.Join(err, syscall.ENOSPC)
+}
+
+// TestNothingLeavesOnceAWriteHasFailed: not the vote that is not on the disk, and nothing that was to follow it. What was
+// there before is there when the replica is started again.
+func TestNothingLeavesOnceAWriteHasFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails func(t *testing.T, dir string, disk *fullDisk)
+		anew  bool
+		is    error
+	}{
+		"half a record is written": {func(_ *testing.T, _ string, disk *fullDisk) { disk.full = true }, false, syscall.ENOSPC},
+		"a new file is not made": {func(t *testing.T, dir string, _ *fullDisk) {
+			require.NoError(t, os.Mkdir(filepath.Join(dir, durable.Making), 0o755))
+		}, true, syscall.EISDIR},
+		"a new file does not get its name": {func(t *testing.T, dir string, _ *fullDisk) {
+			votes := filepath.Join(dir, "votes")
+			require.NoError(t, os.Rename(votes, votes+".before"))
+			require.NoError(t, os.Mkdir(votes, 0o755))
+		}, true, syscall.EEXIST},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host, dir, disk := &heard{}, t.TempDir(), &fullDisk{}
+			n := writing(t, dir, host, votelog.Options{Wrap: func(f votelog.File) votelog.File {
+				disk.File = f
+				return disk
+			}})
+			require.NoError(t, n.log.Append([][]byte{[]byte("before")}))
+			c.fails(t, dir, disk)
+			if c.anew {
+				first := n.disk.take()
+				first[0].Persist = append([]bft.Record{replace{}}, first[0].Persist...)
+				n.disk.put(first[0])
+			}
+			n.disk.put(bft.Effects{Send: []bft.Outgoing{{To: 3, Message: &pbft.CheckpointVote{}}}, Apply: []bft.Ordered{{Seq: 2}}})
+			n.disk.close()
+			require.ErrorIs(t, n.write(context.Background()), c.is)
+			assert.Empty(t, host.to)
+			n.work.close()
+			assert.Empty(t, n.work.take())
+
+			require.NoError(t, n.log.Close())
+			if before := filepath.Join(dir, "votes.before"); c.is == syscall.EEXIST {
+				require.NoError(t, os.Remove(filepath.Join(dir, "votes")))
+				require.NoError(t, os.Rename(before, filepath.Join(dir, "votes")))
+			}
+			votes, records, err := votelog.Open(dir, votelog.Options{})
+			require.NoError(t, err)
+			assert.Equal(t, [][]byte{[]byte("before")}, records)
+			require.NoError(t, votes.Close())
 		})
 	}
 }
