@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +21,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
 	"github.com/qioi/qioi/ledger/internal/bftbench/store"
+	"github.com/qioi/qioi/ledger/internal/porttest"
 )
 
 // TestMain lets this test's own program be the replicas of a run with processes.
@@ -157,7 +156,7 @@ func TestReplicasOfOneProcessHaveNothingOfTheirOwn(t *testing.T) {
 func TestProcessesServeTheirStagesAndThreads(t *testing.T) {
 	run := small()
 	run.Processors = 3
-	first := freePorts(t, run.Replicas)
+	first := fmt.Sprint("127.0.0.1:", porttest.Take(t)) // below the ports of the Python tests
 	options := Options{Warmup: time.Hour, Metrics: first}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -178,27 +177,6 @@ func TestProcessesServeTheirStagesAndThreads(t *testing.T) {
 	}
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
-}
-
-// freePorts is the first of so many addresses in a row that nobody has, below those that the kernel gives to clients.
-func freePorts(t *testing.T, count int) string {
-	t.Helper()
-	for {
-		first := fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(10_000))
-		free := 0
-		for ; free < count; free++ {
-			address, err := at(first, free)
-			require.NoError(t, err)
-			listener, err := net.Listen("tcp", address)
-			if err != nil {
-				break
-			}
-			require.NoError(t, listener.Close())
-		}
-		if free == count {
-			return first
-		}
-	}
 }
 
 func get(url string) string {
