@@ -123,9 +123,9 @@ def test_many_containers_come_and_go_and_nothing_is_left(
             for name in names:
                 client.api.remove_container(name, force=True)
             until(lambda: roles(discovery) == {})
-    assert threading.active_count() == threads
+    until(lambda: threading.active_count() == threads)  # a reader that is done ends a moment later
     # The events and one for everything else; another may stand by where the engine has hung up.
-    assert open_sockets() <= sockets + 1
+    until(lambda: open_sockets() <= sockets + 1)
 
 
 def open_sockets() -> int:
