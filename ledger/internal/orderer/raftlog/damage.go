@@ -8,8 +8,6 @@ import (
 	"hash/crc32"
 	"math"
 	"os"
-	"path/filepath"
-	"slices"
 
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
@@ -37,11 +35,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // all that follows. A crash tears the last sync alone, so that what it leaves out is told from damage by what is there: a
 // sector that was never written, or the file's end, and no frame that a later sync has written.
 func (l *Log) check() error {
-	files, err := filepath.Glob(filepath.Join(l.walDir(), "*.wal"))
+	files, err := l.files(".wal")
 	if err != nil || len(files) == 0 {
 		return err
 	}
-	slices.Sort(files)
 	last := files[len(files)-1]
 	if err := durable.FromDisk(last); err != nil { // all others were synced before it was begun
 		return err
@@ -192,10 +189,15 @@ func frameAt(raw []byte) (f frame, ok bool) {
 		return frame{}, false
 	}
 	f.size, f.data = size, raw[lengthBytes+data:lengthBytes+record]
-	// An entry has a field that neither of these has. The checksum would not tell one from another.
+	// The checksum does not cover the type. A state's term would be an entry's type, and an entry's type, which is 0 where
+	// it has no data, a state's term. A snapshot lacks a field that an entry has.
 	switch f.kind {
+	case wal.EntryType:
+		entry := &raftpb.Entry{}
+		return f, holds(f.data, entry) && (entry.GetType() == raftpb.EntryNormal || len(entry.GetData()) > 0)
 	case wal.StateType:
-		return f, holds(f.data, &raftpb.HardState{})
+		state := &raftpb.HardState{}
+		return f, holds(f.data, state) && state.GetTerm() > 0
 	case wal.SnapshotType:
 		return f, holds(f.data, &walpb.Snapshot{})
 	}

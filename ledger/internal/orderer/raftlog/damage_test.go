@@ -84,6 +84,60 @@ func TestDamageBeforeWhatWasSyncedIsRefused(t *testing.T) {
 	}
 }
 
+// TestNoRecordIsTakenForOneOfAnotherType: etcd's checksum is of a record's data alone, and one bit of the type makes a state
+// an entry, and an entry without data a state.
+func TestNoRecordIsTakenForOneOfAnotherType(t *testing.T) {
+	smallFiles(t)
+	dir := t.TempDir()
+	l := open(t, dir)
+	save(t, l, 2, 3, []byte("x"))
+	save(t, l, 4, 4, nil)
+	save(t, l, 5, 5, []byte("x"))
+	_, safe := logFile(t, dir)
+	save(t, l, 6, 6, []byte("x"))
+	require.NoError(t, l.Close())
+	raw, _ := logFile(t, dir)
+	for _, at := range starts(t, raw) {
+		for bit := 0; bit < 8 && at < safe; bit++ {
+			damaged := bytes.Clone(raw)
+			damaged[at+9] ^= 1 << bit
+			refused(t, dir, damaged, fmt.Sprintf("bit %d of the type at %d", bit, at))
+		}
+	}
+}
+
+// TestWhatALostFileHeldIsNoPartOfTheNext: etcd takes up a file that it had prepared, with what is in it.
+func TestWhatALostFileHeldIsNoPartOfTheNext(t *testing.T) {
+	smallFiles(t)
+	dir := t.TempDir()
+	require.NoError(t, open(t, dir).Close())
+	for _, name := range []string{"0.tmp", "1.tmp"} {
+		stale := bytes.Repeat([]byte{1}, int(wal.SegmentSizeBytes))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "wal", name), stale, 0o600))
+	}
+	l := open(t, dir)
+	i := uint64(2)
+	for ; len(logFiles(t, dir)) == 1; i++ {
+		save(t, l, i, i, bytes.Repeat([]byte("x"), 1000))
+	}
+	require.NoError(t, l.Close())
+	l = open(t, dir)
+	assert.Equal(t, i-1, last(t, l))
+	require.NoError(t, l.Close())
+}
+
+func TestAFolderMayBeNamedLikeAPattern(t *testing.T) {
+	smallFiles(t)
+	dir := filepath.Join(t.TempDir(), "orderer[1]")
+	l := open(t, dir)
+	save(t, l, 2, 6, []byte("x"))
+	require.NoError(t, l.Close())
+	raw, _ := logFile(t, dir)
+	damaged := bytes.Clone(raw)
+	clear(damaged[starts(t, raw)[4]:][:8])
+	refused(t, dir, damaged, "no length")
+}
+
 // TestALostSectorIsDamageWhereASyncCameAfterIt: a sector that never got to the disk is of the write that a crash has cut short.
 func TestALostSectorIsDamageWhereASyncCameAfterIt(t *testing.T) {
 	smallFiles(t)

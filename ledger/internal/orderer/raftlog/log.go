@@ -57,8 +57,10 @@ func Open(dir string, voters []uint64) (*Log, error) {
 			return nil, err
 		}
 	}
-	err := l.check()
-	if err != nil {
+	if err := l.dropPrepared(); err != nil {
+		return nil, err
+	}
+	if err := l.check(); err != nil {
 		return nil, err
 	}
 	begun, err := l.begun()
@@ -77,6 +79,31 @@ func Open(dir string, voters []uint64) (*Log, error) {
 
 func (l *Log) walDir() string  { return filepath.Join(l.dir, "wal") }
 func (l *Log) snapDir() string { return filepath.Join(l.dir, "snap") }
+
+// files are the paths of the log's files with such an end to their names, in order. A log that was never begun has none.
+func (l *Log) files(end string) ([]string, error) {
+	all, err := os.ReadDir(l.walDir())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var paths []string
+	for _, one := range all { // by name
+		if strings.HasSuffix(one.Name(), end) {
+			paths = append(paths, filepath.Join(l.walDir(), one.Name()))
+		}
+	}
+	return paths, err
+}
+
+// dropPrepared removes files that were to be the log's next ones. etcd would write into them without making them empty, and
+// what a file that was never finished holds would then stand behind the next one's beginning.
+func (l *Log) dropPrepared() error {
+	prepared, err := l.files(".tmp")
+	for _, path := range prepared {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
 
 // begun reports whether create once came to its end. A crash before leaves a log
 // without the first snapshot: nothing can have been written to it since.
@@ -281,24 +308,17 @@ func (l *Log) purge() error {
 	if err := l.wal.ReleaseLockTo(oldest.index); err != nil {
 		return err
 	}
-	segments, err := os.ReadDir(l.walDir())
+	files, err := l.files(".wal")
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, s := range segments {
-		if strings.HasSuffix(s.Name(), ".wal") {
-			names = append(names, s.Name())
-		}
-	}
-	slices.Sort(names)
 	// A file starts with the index in its name; it may go when the next one starts before what is needed.
-	for i := 0; i+1 < len(names); i++ {
+	for i := 0; i+1 < len(files); i++ {
 		var seq, next uint64
-		if _, err := fmt.Sscanf(names[i+1], "%016x-%016x.wal", &seq, &next); err != nil || next > oldest.index {
+		if _, err := fmt.Sscanf(filepath.Base(files[i+1]), "%016x-%016x.wal", &seq, &next); err != nil || next > oldest.index {
 			break
 		}
-		if err := os.Remove(filepath.Join(l.walDir(), names[i])); err != nil {
+		if err := os.Remove(files[i]); err != nil {
 			return err
 		}
 	}
