@@ -253,16 +253,18 @@ class Writer(Generic[Place]):
         outcomes, left = restore_entries(self._lever, [entry])
         if outcomes and outcomes[0].result is Result.FOREIGN:
             self._foreign[place] = math.inf
-            self._held[place] = replace(held, ours=())
         if not left:
             self._let_go(place, entry)
         return outcomes[0] if outcomes else None
 
     def _let_go(self, place: Place, entry: Entry) -> None:
-        """Drop a restored place, or only restore its owner's record where somebody else wrote to the place."""
+        """Drop a restored place, or only what was ours where somebody else wrote to it: the mark stays."""
         if not self.is_marked(place):
             self.drop(place)
-        elif entry.owner is not None and self._changed(entry):
+            return
+        self._held[place] = replace(entry, ours=())
+        self._last.pop(place, None)
+        if entry.owner is not None and self._changed(entry):
             self._owners.release(entry)
 
     def restore(self) -> list[Outcome]:

@@ -163,6 +163,20 @@ def test_a_group_that_somebody_else_has_set_stays_theirs_when_it_is_released(
     assert host.get(path) == 777
 
 
+def test_a_group_that_is_raised_again_after_a_pause_and_released_is_nobodys(
+    host: Host, journal: Journal, clock: Clock
+) -> None:
+    """Its original is there because we have put it back: that is no reason for a pause."""
+    guard, path = released(host, journal, clock)
+    clock.now += PAUSE
+    for _ in range(3):
+        assert results(guard.apply({path: 8192})) == [Result.OK]
+        released_now = guard.release(path)
+        assert (released_now and released_now.result, guard.changed(), guard.raised()) == (Result.OK, (), frozenset())
+        guard.hold(path)
+        assert (guard.is_foreign(path), guard.pause(path)) == (False, None)
+
+
 def test_a_pause_goes_on_when_the_group_is_released(host: Host, journal: Journal, clock: Clock) -> None:
     guard, path = released(host, journal, clock)
     assert guard.release(path) is None
