@@ -11,6 +11,7 @@ import logging
 import os
 import resource
 import signal
+import time
 
 log = logging.getLogger("qioi")
 
@@ -33,9 +34,12 @@ class Realtime:
         """Ask for the priority; say why it is refused."""
         try:
             signal.signal(signal.SIGXCPU, self._give_up)
-            # The kernel moves this limit by a second each time that it sends the signal.
-            resource.setrlimit(resource.RLIMIT_RTTIME, (RT_MICROSECONDS, resource.RLIM_INFINITY))
+            # What the loop had run without a pause when it gave the priority up counts on until it wakes up with it.
+            # Each signal has moved this limit by a second.
+            limit(2 * RT_MICROSECONDS)
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+            time.sleep(0.001)
+            limit(RT_MICROSECONDS)
         except (OSError, ValueError) as error:
             self._given_up = True  # so that it is asked for again
             return f"real-time priority: {error}"
@@ -72,6 +76,11 @@ class Realtime:
             self._again = now + AGAIN
             if self.take() is None:
                 log.info("own protection: real-time priority is in force again")
+
+
+def limit(microseconds: int) -> None:
+    """Bound how long the process may run with real-time priority without a pause. OSError; ValueError."""
+    resource.setrlimit(resource.RLIMIT_RTTIME, (microseconds, resource.RLIM_INFINITY))
 
 
 def in_force() -> bool:
