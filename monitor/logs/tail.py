@@ -331,7 +331,10 @@ class FileTail:
 
     def _close(self, file: _Open, blocks: list[bytes]) -> None:
         self._files.remove(file)
-        if rest := file.lines.rest():
+        begun = file.lines.unfinished
+        rest = file.lines.rest()
+        # Where the next file was read on meanwhile, an empty line would stand behind its lines, not where some miss.
+        if rest and (begun or file.copied or not self._files):
             blocks.append(rest)
         _close(file.fd)
 

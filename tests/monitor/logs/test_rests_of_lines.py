@@ -166,6 +166,31 @@ def test_after_files_that_were_rotated_away_unread(
     source.close()
 
 
+def test_a_file_that_was_passed_over_takes_no_line_of_the_next_one(
+    form: LogFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is closed long after the next one was read on."""
+    small = lambda path, counters, from_start: FileTail(path, counters, max_read=3000, max_backlog=4000)  # noqa: E731
+    monkeypatch.setattr(sources, "FileTail", small)
+    log = tmp_path / "peer.log"
+    log.touch()
+    source = LogSource(log, "p", log_format=form)
+    source.poll()
+    with log.open("ab") as file:
+        file.write(record(form, b"noise" * 20) * 60)
+    log.rename(tmp_path / "gone")
+    log.write_bytes(record(form, b"noise" * 20) * 60)
+    source.poll()
+    assert source.gap > 0
+    for _ in range(10):
+        source.poll()
+    for number in range(40):
+        with log.open("ab") as file:
+            file.write(record(form, commit(number)))
+        assert blocks(source.poll()) == [number]
+    source.close()
+
+
 def test_after_a_truncation_that_has_left_no_copy(form: LogFormat, tmp_path: Path) -> None:
     log = tmp_path / "peer.log"
     log.touch()
