@@ -43,6 +43,8 @@ class Page:
 class PageReader:
     """Reads a page as it comes: what is held of it is a line, and what the lines that count have said.
 
+    Lines of other metrics may be as long as they like, and are passed over.
+
     Many endpoints may answer at once, each with the largest page that is read, and a line that is taken apart is ten
     times its size.
     """
@@ -52,6 +54,7 @@ class PageReader:
         names = [COUNT + "{", HEIGHT + "{", *(one.metric + end for one in self._counted.values() for end in "{ ")]
         self._beginnings = [b"\n" + name.encode() for name in dict.fromkeys(names)]  # channels may share a counter
         self._rest = b""
+        self._passing = False  # over the rest of a line that does not count
         self._lines = self._bytes = 0
         self._known: set[str] = set()
         self._transactions: dict[str, float] = {}
@@ -60,13 +63,17 @@ class PageReader:
 
     def feed(self, data: bytes) -> None:
         """Read on. ValueError: it is no page, or has too many lines."""
+        if self._passing:
+            _, found, data = data.partition(b"\n")
+            self._passing = not found
         end = data.rfind(b"\n") + 1
         if end:
             self._read(b"\n" + self._rest + data[:end])
             self._rest = b""
         self._rest += data[end:]
         if len(self._rest) > MOST_OF_LINE:
-            raise ValueError(f"a line of more than {MOST_OF_LINE} bytes")
+            self._read(b"\n" + self._rest)  # it is refused where it counts
+            self._rest, self._passing = b"", True
 
     def page(self) -> Page:
         """Give what the page says, all of which has come. ValueError."""
@@ -79,6 +86,8 @@ class PageReader:
         found: list[bytes] = []
         for beginning in self._beginnings:
             for line in _lines(block, beginning):
+                if len(line) > MOST_OF_LINE:
+                    raise ValueError(f"a line of more than {MOST_OF_LINE} bytes")
                 found.append(line)
                 self._bytes += len(line)
                 self._lines += 1

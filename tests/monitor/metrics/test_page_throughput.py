@@ -264,6 +264,19 @@ def test_a_page_says_the_same_however_it_comes(rows: list[str], cuts: list[int])
     assert read([page[begun:ended] for begun, ended in pairwise(places)]) == read([page])
 
 
+@pytest.mark.parametrize("size", [60_000, 70_000, 200_000])
+@pytest.mark.parametrize("before", [0, 1, 9_000])
+def test_lines_that_do_not_count_may_be_as_long_as_they_like(size: int, before: int) -> None:
+    """Such as a database's, with a statement in a label."""
+    count = f'{COUNT}{{channel="red",validation_code="VALID"}} 5\n'
+    long = f'statements{{query="{"x" * size}"}} 1\n# {"x" * size}\n'
+    page = "#" * before + "\n" + count + long + f'{HEIGHT}{{channel="red"}} 7\n' + long
+    assert parse_page(page.encode()) == Page({"red": 5.0}, {"red": 7})
+    too_long = f'{COUNT}{{channel="{"r" * size}",validation_code="VALID"}} 5\n'
+    with contextlib.nullcontext() if size < 65_536 else pytest.raises(ValueError, match="a line of more than"):
+        parse_page((page + too_long).encode())
+
+
 class Walked(dict[str, object]):
     """Counts the peers that are walked over."""
 
