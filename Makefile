@@ -36,7 +36,7 @@ COVERED := tests/controller tests/kernel
 SKIPPED := $(abspath build/skipped)
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: deb image demo test test-daemon test-kubernetes test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python unit-go mutants help k8s-server k8s-tools demo-k8s
+.PHONY: deb image demo test test-daemon test-kubernetes test-covered test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python unit-go mutants help k8s-server k8s-tools demo-k8s
 
 help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
@@ -71,22 +71,23 @@ demo-k8s: setup k8s-tools
 # The last lines say which tests were not run, and why.
 test: setup $(STAMPS)/apt-test k8s-server lint
 	@rm -rf $(SKIPPED)
-	@echo '== tests: Python; what decides and what restores, with every branch reached'
-	$(BIN)/pytest -m 'not host' $(COVERED) --cov --skipped $(SKIPPED)/covered
-	@echo '== tests: Python; the rest, the daemon and Kubernetes beside it'
-	@$(MAKE) --no-print-directory -j 3 $(addprefix test-,$(BESIDE)) test-rest
+	@echo '== tests: Python; beside most of them the daemon, Kubernetes, and what decides and restores, with every branch reached'
+	@$(MAKE) --no-print-directory -j 3 test-rest $(addprefix test-,$(BESIDE)) test-covered
 	@echo '== tests: Go'
 	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/ledger -timeout 30m ./...
 	cd deploy/k8s/nri && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/nri ./...
 	@$(PY) tests/support/skipped.py $(SKIPPED)
 
 # The daemon's tests wait for its windows, and those of Kubernetes for its API server, for most of their time. So they run
-# beside the others. Their output appears at their end.
+# beside the others, and after the first of them what has every branch reached. Their output appears at their end.
 BESIDE := daemon kubernetes
+beside = mkdir -p build; $(BIN)/pytest -m 'not host' -p no:cacheprovider $(2) --skipped $(SKIPPED)/$(1) >build/test-$(1).txt 2>&1 \
+	|| { cat build/test-$(1).txt; exit 1; }; echo "== tests, $(1): $$(tail -1 build/test-$(1).txt)"
 $(addprefix test-,$(BESIDE)): test-%:
-	@mkdir -p build
-	@$(BIN)/pytest -m 'not host' -p no:cacheprovider tests/$* --skipped $(SKIPPED)/$* >build/test-$*.txt 2>&1 || { cat build/test-$*.txt; exit 1; }
-	@echo "== tests/$*: $$(tail -1 build/test-$*.txt)"
+	@$(call beside,$*,tests/$*)
+
+test-covered:
+	@$(call beside,covered,$(COVERED) --cov)
 
 test-rest:
 	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED) $(addprefix tests/,$(BESIDE))) --skipped $(SKIPPED)/rest
