@@ -46,7 +46,7 @@ help:
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
 	@echo 'make mutants  known mistakes, made in a copy of the sources one at a time: which of them no test notices'
 	@echo 'make race    the Go tests under the race detector, whole networks included'
-	@echo 'make byzantine  networks of processes with every kind of liar, and partitions (an hour at most; as root)'
+	@echo 'make byzantine  networks of processes with every kind of liar, partitions and full disks (an hour at most; as root)'
 	@echo 'make simulate  random schedules of faults for the cores that tolerate liars (an hour; make simulate SIMULATE=10m)'
 	@echo 'make fuzz    each of the ledger'"'"'s fuzzers for a minute (for another time: make fuzz FUZZTIME=10m)'
 	@echo 'make k8s-tools  build, once, what the Kubernetes tests run on (10 minutes)'
