@@ -46,9 +46,9 @@ var fullDisks = []struct {
 	{"zyzzyva", "channels/mychannel/zyzzyva", "1m", false},
 }
 
-// TestAFullDiskStopsAnOrdererLoudly gives one of four orderers such a disk. It ends with an error that names the file, the other
+// TestReplicasWithAFullDiskEndLoudly gives one of four orderers such a disk. It ends with an error that names the file, the other
 // three go on, and with room again it comes back with their order. In the first view of BFT it is the leader.
-func TestAFullDiskStopsAnOrdererLoudly(t *testing.T) {
+func TestReplicasWithAFullDiskEndLoudly(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts a small disk, which needs root")
 	}
