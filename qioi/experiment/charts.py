@@ -12,7 +12,7 @@ from typing import Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from qioi.experiment.drivers import QUARTILES
 from qioi.experiment.metrics import SERIES, metric
@@ -20,7 +20,7 @@ from qioi.experiment.plan import Cell
 from qioi.experiment.spec import PANELS, FigureSpec
 from qioi.experiment.summary import Spread, Summary
 from qioi.experiment.system import BENCHED
-from qioi.lab.plots import COLOURS, GRID, INK, QUIET, add_legend, finish_scale
+from qioi.lab.plots import COLOURS, GRID, INK, QUIET, add_legend, finish_scale, mark_decades
 from qioi.lab.result_table import short
 
 #: Okabe and Ito's palette, which people with colour-blindness can distinguish too.
@@ -136,11 +136,9 @@ def span_x(axis: Axes, summary: Summary, spec: FigureSpec, groups: Sequence[tupl
 
     A logarithmic one begins where its first point is.
     """
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
     if spec.log_x:
         axis.set_xscale("log")
-        axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-        axis.xaxis.set_minor_locator(NullLocator())
+        mark_decades(axis.xaxis)
         return
     cells = [cell for network, load in groups for cell in summary.cells(network, load, spec.arms, spec.loads)]
     if spec.x == "axis":
@@ -149,6 +147,7 @@ def span_x(axis: Axes, summary: Summary, spec: FigureSpec, groups: Sequence[tupl
     else:
         most = max((value.median for cell in cells if (value := summary.value(cell, spec.x))), default=0.0)
     axis.set_xlim(-0.03 * (most or 1.0), 1.05 * (most or 1.0))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
 
 
 def point(summary: Summary, cell: Cell, spec: FigureSpec, name: str) -> tuple[float, Spread] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -138,13 +139,18 @@ def finish_scale(axis: Axes, logarithmic: bool, spelling: str = ",.0f") -> None:
     """Make the scale start at zero, its numbers spelled so, or logarithmic with plain numbers."""
     if logarithmic:
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-        axis.yaxis.set_minor_locator(NullLocator())
+        mark_decades(axis.yaxis)
     else:
         # A curve along the top is seen whole.
         axis.set_ylim(0, 1.04 * axis.get_ylim()[1])
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:{spelling}}"))
+
+
+def mark_decades(scale: Axis) -> None:
+    """Mark a logarithmic scale with plain numbers, two in each decade."""
+    scale.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+    scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    scale.set_minor_locator(NullLocator())
 
 
 def add_legend(figure: Figure, axes: Sequence[Axes], left: float = 0.88, least: int = 2) -> None:
