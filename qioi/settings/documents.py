@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from qioi.model.names import in_one_line
 from qioi.settings.salvage import Model, sift
-from qioi.settings.yaml_loader import DEEPEST, StrictLoader
+from qioi.settings.yaml_loader import DEEPEST, StrictLoader, shorten
 
 #: What is accepted for a section.
 MAPPING = "a mapping of keys to values"
@@ -68,15 +68,6 @@ def section_of(annotation: object) -> Iterator[type[BaseModel]]:
         yield annotation
     for inner in get_args(annotation):
         yield from section_of(inner)
-
-
-def shorten(value: object) -> str:
-    """Show a value in at most 60 characters."""
-    try:
-        text = json.dumps(value, default=str)
-    except TypeError:  # YAML's keys may be dates; JSON's may not
-        text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def read_yaml(path: Path) -> object:

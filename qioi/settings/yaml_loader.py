@@ -32,7 +32,7 @@ class StrictLoader(yaml.SafeLoader):
         try:
             value = super().construct_object(node, deep)
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
-            raise refusal(node, f"{say(node)} is no {node.tag.rpartition(':')[2]}") from None
+            raise misfit(node) from None
         if isinstance(value, int) and abs(value) > LARGEST:
             raise refusal(node, f"{say(node)} is beyond 64 bits")
         if isinstance(value, str) and any("\ud800" <= one <= "\udfff" for one in value):
@@ -41,12 +41,11 @@ class StrictLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Any, Any]:
         """Refuse a key that stands twice: YAML says that keys are unique, PyYAML silently takes the last one."""
-        if isinstance(node, yaml.MappingNode):
-            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            for key in (key for key, count in Counter(keys).items() if count > 1):
-                raise refusal(node, f"key {key!r} stands twice")
-        else:
-            raise refusal(node, f"{say(node)} is no {node.tag.rpartition(':')[2]}")
+        if not isinstance(node, yaml.MappingNode):
+            raise misfit(node)
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for key in (key for key, count in Counter(keys).items() if count > 1):
+            raise refusal(node, f"key {key!r} stands twice")
         return super().construct_mapping(node, deep)
 
 
@@ -83,13 +82,22 @@ def refusal(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 
 
+def misfit(node: yaml.Node) -> yaml.MarkedYAMLError:
+    """Make the error that says that a node is not what its tag says."""
+    return refusal(node, f"{say(node)} is no {node.tag.rpartition(':')[2]}")
+
+
 def say(node: yaml.Node) -> str:
-    """Show a scalar in at most 60 characters; of others, say what they are."""
-    text = (
-        json.dumps(node.value)
-        if isinstance(node, yaml.ScalarNode)
-        else "a mapping"
-        if isinstance(node, yaml.MappingNode)
-        else "a sequence"
-    )
+    """Show a scalar; of others, say what they are."""
+    if isinstance(node, yaml.ScalarNode):
+        return shorten(node.value)
+    return "a mapping" if isinstance(node, yaml.MappingNode) else "a sequence"
+
+
+def shorten(value: object) -> str:
+    """Show a value in at most 60 characters."""
+    try:
+        text = json.dumps(value, default=str)
+    except TypeError:  # YAML's keys may be dates; JSON's may not
+        text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
