@@ -56,7 +56,7 @@ def restore_entries(
         except GoneError as error:
             outcomes.append(failed(entry.path, error))
         except KernelError as error:
-            outcomes.append(Outcome(entry.path, Result.FAILED, None, f"{error}; {owed(lever, entry)}"))
+            outcomes.append(unrestored(lever, entry, error))
             left.append(entry)
             continue
         if entry.owner is not None:
@@ -70,13 +70,13 @@ def restore_entries(
     return outcomes, left
 
 
-def owed(lever: Lever[Any], entry: Entry) -> str:
-    """Say which value a place has that could not be restored, and which it should have."""
+def unrestored(lever: Lever[Any], entry: Entry, error: KernelError) -> Outcome:
+    """Make the outcome that says why a place could not be restored, which value it has, and which it should have."""
     try:
         now = f"it has {lever.says(lever.read(entry.place))}"
     except KernelError:
         now = "what it has cannot be read"
-    return f"{now}, and should have {lever.says(entry.original)}"
+    return Outcome(entry.path, Result.FAILED, None, f"{error}; {now}, and should have {lever.says(entry.original)}")
 
 
 def _confirm(lever: Lever[Any], entry: Entry, outcome: Outcome, problem: str | None) -> Outcome:
@@ -89,7 +89,7 @@ def _confirm(lever: Lever[Any], entry: Entry, outcome: Outcome, problem: str | N
     except GoneError:
         pass
     except KernelError as error:
-        outcome = Outcome(entry.path, Result.FAILED, None, f"{error}; {owed(lever, entry)}")
+        outcome = unrestored(lever, entry, error)
     if problem is None:
         return outcome
     return replace(outcome, message=f"{outcome.message}; the record of its owner is not put back yet: {problem}")
