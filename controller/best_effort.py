@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from qioi.controller.guard.idle_groups import NAME, IdleGuard
 from qioi.controller.guard.journal import Journal
-from qioi.controller.guard.left import read_left, store_left
+from qioi.controller.guard.left import read_left, still_left, store_left
 from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import Idle
@@ -107,8 +107,7 @@ def best_effort(
     journal = Journal(state_dir, name=NAME)
     guard = IdleGuard(hierarchy, Files(hierarchy), journal)
     if patterns is not None:
-        with suppress(OSError):  # the recovery at the start has said so
-            guard.go_on(journal.load().entries)
+        guard.go_on(still_left(journal))
     groups = BestEffort(patterns or (), guard, hierarchy, own)
     try:
         yield groups

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from qioi.controller.findings.slice_trial import Look, Trial
 from qioi.controller.guard.journal import Journal
-from qioi.controller.guard.left import read_left, store_left
+from qioi.controller.guard.left import read_left, still_left, store_left
 from qioi.controller.guard.restore import Outcome, Result
 from qioi.controller.guard.thread_slices import NAME, SliceGuard, restore_threads
 from qioi.controller.levers.eevdf import SHORTEST, Kernel, SliceError, default_slice, why_not
@@ -175,8 +175,7 @@ def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> It
         return
     journal = Journal(state_dir, name=NAME)
     guard = SliceGuard(kernel, journal, lister(hierarchy), default)
-    with suppress(OSError):  # the recovery at the start has said so
-        guard.go_on(journal.load().entries)
+    guard.go_on(still_left(journal))
     slicer = Slicer(mode, guard, default)
     try:
         yield slicer

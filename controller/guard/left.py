@@ -23,6 +23,14 @@ def read_left(journal: Journal) -> tuple[tuple[Entry, ...], list[str]]:
     return loaded.entries, [f"{journal.file}: {what}: what can be read is restored, the rest is left alone; {kept}"]
 
 
+def still_left(journal: Journal) -> tuple[Entry, ...]:
+    """Read the entries that a recovery could not restore; none where there is no reading it, which it has said."""
+    try:
+        return journal.load().entries
+    except OSError:
+        return ()
+
+
 def store_left(journal: Journal, left: Iterable[Entry], *, durable: bool = True) -> list[str]:
     """Store the entries that could not be restored; give the problem where the file cannot be written."""
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qioi.controller.guard.journal import Entry, Journal
-from qioi.controller.guard.left import read_left, store_left
+from qioi.controller.guard.left import read_left, still_left, store_left
 from qioi.controller.levers.lever import GroupId
 
 ENTRY = Entry("g", "cpu.shares", GroupId(1, 2), 1024, (4096,))
@@ -46,3 +46,11 @@ def test_a_journal_that_cannot_be_written_is_said(journal: Journal) -> None:
     (problem,) = store_left(journal, [ENTRY])
     assert problem == f"{journal.file}: Is a directory: it stays as it was, and names what was restored, too"
     assert read_left(journal) == ((ENTRY,), [])
+
+
+def test_what_a_recovery_has_left_is_gone_on_with_where_it_can_be_read(journal: Journal) -> None:
+    assert still_left(journal) == (ENTRY,)
+    journal.file.unlink()
+    assert still_left(journal) == ()
+    journal.file.mkdir()
+    assert still_left(journal) == ()
