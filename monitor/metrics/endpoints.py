@@ -96,10 +96,10 @@ class Endpoint:
         page, problem, asked = None, None, time.monotonic()
         self._asked = asked
         try:
-            page = self._fetch()
+            fetched = self._fetch()
             if time.monotonic() - asked > LONGEST:  # what came until it was hung up on may look like all
-                page = None
                 raise TimeoutError
+            page = fetched
         except Exception as error:  # unexpected errors too: this thread has no caller that would report them
             self._context = None
             late = time.monotonic() - asked > LONGEST
