@@ -342,7 +342,7 @@ class Actor:
                 self._forget(group)
 
     def _restore(self, name: str, group: str) -> bool:
-        """Restore a group, and log it, a failure only once; say whether nothing of ours is left to be restored."""
+        """Restore a group and log the outcome, a repeated failure only once; return whether it is restored."""
         outcome = self.release(group)
         failed = outcome is not None and outcome.result is Result.FAILED
         if outcome is not None:

@@ -242,9 +242,10 @@ class Writer(Generic[Place]):
     # ---- restoring
 
     def release(self, place: Place) -> Outcome | None:
-        """Restore one place and stop holding it; ``None`` if no value of ours was in force.
+        """Restore one place and stop holding it. ``None``: the daemon had no value there to restore.
 
-        A failure keeps it held. So does somebody else's value: else the next writer would take it for the original.
+        A place that could not be restored stays held. So does one with somebody else's value, because the next write
+        would take that value for the original.
         """
         held = self._held.get(place)
         if held is None:

@@ -11,7 +11,7 @@ MAX_LINE = 256 * 1024
 class LineCutter:
     """Keeps the unfinished last line until its rest comes; of one that grows too long, the rest is passed over.
 
-    An empty line stands in its place: to an engine's record that goes on with a line, it matters what was before.
+    An empty line takes its place, so that an engine's record which continues a line is not joined to an older piece.
     """
 
     __slots__ = ("_counters", "_max_line", "_partial", "_skipping")

@@ -22,7 +22,7 @@ from qioi.kernel.hierarchy import Hierarchy
 class Recovery:
     """The outcome of a recovery. ``problems`` are complete lines; ``clean`` says that no value of ours is left.
 
-    ``threads`` is how many threads have no slice of ours any more; ``left`` are entries that are still to be restored.
+    ``threads`` counts the threads whose slices were restored or that have ended; ``left`` are the entries that failed.
     """
 
     outcomes: tuple[Outcome, ...]

@@ -25,7 +25,7 @@ log = logging.getLogger("qioi")
 RETRY = 0.3
 #: Seconds after which the units are listed all the same.
 RELIST = 30.0
-#: Units that are gone whose records are remembered. It takes a moment until nobody acts on one any more.
+#: The most records that are kept of units that are gone. The daemon may act on such a unit for a moment yet.
 KEPT = 1000
 ABOUT = "units of this host"
 

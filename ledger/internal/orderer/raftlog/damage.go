@@ -23,7 +23,7 @@ var ErrDamaged = errors.New("damaged log")
 
 const (
 	lengthBytes = 8
-	// headMost bounds what a record has before its data: its type, its checksum, and the data's length.
+	// headMost is the most bytes of a record before its data: type, checksum, and the data's length.
 	headMost = 2 + 1 + 5 + 1 + 5
 	// sector is what a disk writes whole or not at all. One that it did not write has zeroes where a frame would go on.
 	sector = 512
@@ -222,7 +222,8 @@ func measure(raw []byte) (record, size int, ok bool) {
 	return record, lengthBytes + record + pad, record > 0 && length>>56 == flags
 }
 
-// headOf reads a record up to its data, and where that begins; not ok: it is no record of that length.
+// headOf reads the fields of a record before its data, and gives where the data begins. It reports false where they are not
+// those of a record of that length.
 func headOf(raw []byte, record int) (f frame, data int, ok bool) {
 	raw = raw[:min(len(raw), record, headMost)]
 	if len(raw) < 4 || raw[0] != 1<<3 || raw[1] < byte(wal.MetadataType) || raw[1] > byte(wal.SnapshotType) || raw[2] != 2<<3 {
