@@ -13,13 +13,13 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from qioi.kernel.child import Child
 from qioi.model import DEFAULT_SHARES
 from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
@@ -69,7 +69,7 @@ class Spark:
         self._tree, self._directory = tree, directory
         self._records = records or RECORDS_PER_WORKER * count
         self._scratch = directory / "spark"
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Child[bytes]] = {}
 
     @property
     def groups(self) -> tuple[Group, ...]:

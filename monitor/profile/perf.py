@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from qioi.kernel.child import Child
 from qioi.monitor.profile.scheduling import Accountant, Recording
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -127,7 +128,7 @@ class Control:
         self.theirs = self._commands[0], self._answers[1]
         self.words = ("--delay=-1", f"--control=fd:{self.theirs[0]},{self.theirs[1]}")
 
-    def enable(self, process: subprocess.Popen[str]) -> float | None:
+    def enable(self, process: Child[str]) -> float | None:
         """Have it record; give the monotonic time in s from which on it does.
 
         ``None`` where it has ended before, or says nothing for :data:`PATIENCE`.
@@ -150,11 +151,9 @@ class Control:
 
 
 @contextlib.contextmanager
-def child(
-    words: list[str], stdout: int, stderr: int, descriptors: tuple[int, ...] = ()
-) -> Iterator[subprocess.Popen[str]]:
+def child(words: list[str], stdout: int, stderr: int, descriptors: tuple[int, ...] = ()) -> Iterator[Child[str]]:
     """Run a process that never outlives us. What it prints may hold any bytes: threads choose their names."""
-    process = subprocess.Popen(
+    process = Child(
         words, stdout=stdout, stderr=stderr, text=True, errors="replace", start_new_session=True, pass_fds=descriptors
     )
     with process:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+from qioi.kernel.child import Child
 from qioi.lab.signals import uninterrupted
 
 #: Seconds that an interrupted program has to take down what it has started.
@@ -26,7 +27,8 @@ def run_to_end(
     errors = None if output is None else subprocess.STDOUT
     command = ["setpriv", "--pdeathsig", "INT", "--", *words]
     # The group keeps the terminal's signals away: a second ctrl-C would interrupt the program's cleanup.
-    with subprocess.Popen(command, cwd=cwd, stdout=output, stderr=errors, process_group=0) as child:
+    child: Child[bytes] = Child(command, cwd=cwd, stdout=output, stderr=errors, process_group=0)
+    with child:
         try:
             return child.wait(seconds)
         except (KeyboardInterrupt, subprocess.TimeoutExpired):
@@ -35,7 +37,7 @@ def run_to_end(
             raise
 
 
-def end(child: subprocess.Popen[bytes]) -> None:
+def end(child: Child[bytes]) -> None:
     """Interrupt a program and wait for its end; kill it if it does not come."""
     for number in (signal.SIGINT, signal.SIGTERM):
         child.send_signal(number)

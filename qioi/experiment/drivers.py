@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from qioi.experiment.spec import Timing
 from qioi.experiment.system import LoadSpec
+from qioi.kernel.child import Child
 from qioi.lab.figures import LoadFigures, Series
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun, read_result
@@ -163,7 +164,7 @@ class Caliper:
         command += ["--dir", str(drive.lab.directory), "--duration", f"{max(1, round(seconds))}"]
         command += ["--load", str(drive.spec.clients)]
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(
+            self._process = Child(
                 [*command, "--output", str(self._output)],
                 stdout=log,
                 stderr=subprocess.STDOUT,

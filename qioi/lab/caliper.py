@@ -17,6 +17,7 @@ from pathlib import Path
 
 import yaml
 
+from qioi.kernel.child import Child
 from qioi.lab.caliper_files import (
     Document,
     Overrides,
@@ -148,7 +149,7 @@ def launch_manager(
         process = launch(argv, group, log=log, cwd=output, environment=environment)
     else:
         with log.open("wb") as file:
-            process = subprocess.Popen(
+            process = Child(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=file,

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from qioi.kernel.child import Child
 from qioi.lab.cache import cache_directory, make_whole
 from qioi.lab.signals import uninterrupted
 from qioi.processes.errors import LabError
@@ -76,7 +77,7 @@ def _npm_ci(npm: str, folder: Path) -> None:
     """Run ``npm ci``. No package's own scripts run: nothing here needs one, and they would need a compiler."""
     log = folder / "npm.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process: Child[bytes] = Child(
             [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=warn", "--fetch-retries=5"],
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -92,7 +93,7 @@ def _npm_ci(npm: str, folder: Path) -> None:
         raise LabError(f"npm ci failed (exit status {status}); the registry must be reachable:\n{last_lines(log, 6)}")
 
 
-def end_session(process: subprocess.Popen[bytes]) -> None:
+def end_session(process: Child[bytes]) -> None:
     """End a process that leads a session, and every process of that session that is left."""
     with uninterrupted():
         for number in (signal.SIGTERM, signal.SIGKILL):

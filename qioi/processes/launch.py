@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from qioi.kernel.child import Child
 from qioi.processes.cgroups import Group
 
 #: Exit status of the launcher when it could not join a group or its parent had ended.
@@ -21,7 +22,7 @@ LAUNCH_FAILED = 125
 
 
 class Running(Protocol):
-    """A program that was started: a process, or a container that stands for one (see :class:`subprocess.Popen`)."""
+    """A program that was started: a process (:class:`qioi.kernel.child.Child`), or a container that stands for one."""
 
     pid: int
     returncode: int | None
@@ -60,7 +61,7 @@ def launch(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     die_with_parent: bool = False,
-) -> subprocess.Popen[bytes]:
+) -> Child[bytes]:
     """Start ``argv`` in ``group``, in a session of its own, away from the terminal's ctrl-C.
 
     ``log`` takes standard error, and standard output too unless ``stdout`` names a file for it.
@@ -75,7 +76,7 @@ def launch(
     error_to = open_log(log)
     output_to = open_log(stdout) if stdout is not None else error_to
     try:
-        process = subprocess.Popen(
+        process: Child[bytes] = Child(
             command,
             stdin=subprocess.DEVNULL,
             stdout=output_to,
