@@ -171,7 +171,7 @@ def x_title(spec: FigureSpec) -> str:
     if spec.x in {"axis", "varied"}:
         return spec.x_title
     its = metric(spec.x)
-    return f"{its.title}, {its.unit}"
+    return f"{its.title}, {its.unit}".rstrip(", ")
 
 
 def over_time(summary: Summary, spec: FigureSpec) -> Figure:

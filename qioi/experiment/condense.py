@@ -111,6 +111,8 @@ def condense(evidence: Evidence) -> CellFigures:
         "ledger.cores": cut.cores(tuple(roles)),
         "flush.p95": flush_figures(evidence.flushes, found.start, found.end).p95,
     }
+    if cell.load.clients is not None:
+        metrics["clients"] = float(cell.load.clients)
     if found.figures.throughput > 0:
         metrics["ledger.ms_per_tx"] = 1000 * metrics["ledger.cores"] / found.figures.throughput
     ours = cut.cores((*roles, CLIENT_GROUP, *neighbours.names))

@@ -25,6 +25,7 @@ METRICS: dict[str, Metric] = {
     "varied": Metric("varied", ""),
     "signatures": Metric("part of what verifying signatures allows", "%", 1),
     "offered": Metric("offered", "tps"),
+    "clients": Metric("clients", ""),
     "mean": Metric("latency, mean", "ms", -1),
     "p50": Metric("latency p50", "ms", -1),
     "p95": Metric("latency p95", "ms", -1),

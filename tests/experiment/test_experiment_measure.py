@@ -164,7 +164,10 @@ class Gone(Nobody):
         return 100.0
 
 
-def beside_one(traces: Traces) -> dict[str, float]:
+AT_A_RATE = LoadSpec(rate=50.0)
+
+
+def beside_one(traces: Traces, load: LoadSpec = AT_A_RATE) -> dict[str, float]:
     """A minute of a ledger that uses half a core, beside a neighbour with a core of its own while it is there."""
     came, gone = traces.came or 0.0, traces.gone or 60.0
     samples = []
@@ -177,7 +180,7 @@ def beside_one(traces: Traces) -> dict[str, float]:
         samples.append(Sample(float(at), {"peer": 1024}, cpu, delays, machine))
     found = Driven(LoadFigures(None, 50.0, 1, 1, 1, 1, 1, 100, 0), 0.0, 60.0, (), ())
     arm = ArmSpec(name="s1", title="s1", neighbours=NeighbourSpec(sysbench=1))
-    cell = Cell("tiny", NetworkSpec(), "slow", LoadSpec(rate=50.0), arm, TIMING)
+    cell = Cell("tiny", NetworkSpec(), "slow", load, arm, TIMING)
     return condense(Evidence(cell, found, samples, {"peer": Role.PEER}, Gone(), [], traces, {})).metrics
 
 
@@ -194,6 +197,11 @@ def test_neighbours_that_were_there_for_less_than_two_samples_have_what_they_sai
     found = beside_one(Traces(came=10.2, gone=11.5))
     assert {name for name in found if name.startswith("neighbours.")} == {"neighbours.work"}
     assert found["others"] == pytest.approx(0.0)
+
+
+def test_a_closed_loop_has_its_number_of_clients_and_an_open_one_has_none() -> None:
+    assert beside_one(Traces(), LoadSpec(clients=16))["clients"] == 16.0
+    assert "clients" not in beside_one(Traces())
 
 
 class FailedRun:

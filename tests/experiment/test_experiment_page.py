@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy_experiment import HOST, filled, load, row
+from toy_experiment import HOST, figures, filled, load, row
 
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
@@ -111,6 +111,16 @@ def test_lines_over_a_logarithmic_axis_have_their_points_far_apart(document: dic
     drawn = (tmp_path / "run" / "toy" / "pictures" / "3-lines.svg").read_text()
     for number in ("10", "30", "100", "300", "1,000"):
         assert f">{number}<" in drawn
+
+
+def test_lines_over_a_metric_without_a_unit_are_named_by_its_title(document: dict[str, Any], tmp_path: Path) -> None:
+    document["figures"][2] |= {"x": "clients"}
+    plan = make_plan(load(document, tmp_path), 2)
+    cells = {cell.key: figures(cell.key, 10.0, clients=4.0) for cell in plan.cells}
+    filled(Store(tmp_path / "run" / "toy"), plan, [cells] * 3)
+    write_report(tmp_path / "run")
+    drawn = (tmp_path / "run" / "toy" / "pictures" / "3-lines.svg").read_text()
+    assert drawn.count(">clients<") == len(document["figures"][2]["metrics"])
 
 
 def test_a_logarithmic_axis_of_arms_is_refused(document: dict[str, Any], tmp_path: Path) -> None:
