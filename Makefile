@@ -164,12 +164,12 @@ publish: setup k8s-server
 figures: setup
 	$(PY) benchmarks/publish.py draw
 
-# At the standard length, with the paper's own numbers of neighbours, the headline first: at most 4.5 hours, but for repeats
+# At the standard length, with the paper's own numbers of neighbours, the headline first: at most 5 hours, but for repeats
 # that were disturbed and are measured again. It can be interrupted at any time, and goes on where it was. What came out
 # is written to docs/experiments, at most 30 MB. At full length: qioi experiment run all --paper-size
 STANDARD := results/experiments/standard
 experiments: setup spark kafka
-	@echo '== the papers'"'"' experiments (4.5 hours; leave the machine alone; the same again goes on after an interruption)'
+	@echo '== the papers'"'"' experiments (5 hours; leave the machine alone; the same again goes on after an interruption)'
 	@$(call apt,stress-ng linux-perf $(NODE) mariadb-server-core mariadb-client-core prometheus-mysqld-exporter)
 	@failed=0; trap 'exit 130' INT TERM; \
 	$(BIN)/qioi experiment run fig_8 all --standard --paper-size $(if $(FABRIC),--binaries $(FABRIC)) $(if $(wildcard $(STANDARD)/*/run.json),--resume,--output) $(STANDARD) || failed=1; \

@@ -141,7 +141,7 @@ class Asked:
 @click.option(
     "--network", "only_networks", multiple=True, metavar="NETWORK", help="Of the file's networks only this; repeatable."
 )
-@click.option("--standard", is_flag=True, help="The standard length: shorter windows, fewer points; all in 4.5 hours.")
+@click.option("--standard", is_flag=True, help="The standard length: shorter windows, fewer points; all in 5 hours.")
 @click.option("--paper-size", is_flag=True, help="As many neighbours and nodes as the paper has.")
 @click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
 @click.option("--duration", type=click.FloatRange(min=2), help="Measured seconds of each cell, in place of the file's.")
