@@ -66,16 +66,17 @@ class BestEffort:
         ``waits`` says that a component waits behind foreign work, ``disturbed`` that this keeps the host full;
         ``components`` are their groups: neither they nor those above or below them are made idle.
         """
-        if not self._patterns and not self.labelled and self._last is None and not self._guard.groups:
+        wanted = self._patterns or self.labelled
+        if not wanted and self._last is None and not self._guard.groups:
             return ()
-        if disturbed and (waits or self._last is not None):
+        if wanted and disturbed and (waits or self._last is not None):
             self._last = now
             spared = Spared(components, self._own)
             # A container matches a pattern before it is known to be a component, and may be idle by then.
             self._tell(now, self._guard.release([one for one in self._guard.groups if one in spared]))
             self._tell(now, self._guard.make_idle(self._find(now, spared)))
         elif self._last is None or now - self._last > HOLD:
-            self._last = None  # groups that are still idle then could not be put back: they are tried again
+            self._last = None  # groups that are still idle then, or left by a daemon before: they are tried again
             self._tell(now, self._guard.release(self._guard.groups))
         return self._guard.groups
 

@@ -55,13 +55,30 @@ class SlicePeriod:
     lacking: bool = False
 
 
+class StuckSlices:
+    """Logs that slices could not be put back, and that they are, once each."""
+
+    def __init__(self) -> None:
+        self._stuck = False
+
+    def tell(self, stuck: Outcome | None) -> None:
+        """Take in a period's first failure to put a slice back; ``None``: there was none."""
+        if stuck is not None and not self._stuck:
+            log.warning("slices: %s: %s: tried again in each period", stuck.path, stuck.message)
+        if stuck is None and self._stuck:
+            log.info("slices: all that could not be put back are back")
+        self._stuck = stuck is not None
+
+
 class NoSlicer:
-    """Where slices are off."""
+    """Where slices are off. ``left`` holds those that a daemon before this one has set, which are to be put back."""
 
-    clean = True
-
-    def __init__(self, state: SliceState | None = None) -> None:
+    def __init__(self, state: SliceState | None = None, left: SliceGuard | None = None) -> None:
         self._state = state or SliceState()
+        self._left = left
+        self._stuck = StuckSlices()
+        #: Whether every slice was put back at the end.
+        self.clean = True
 
     @property
     def trying(self) -> bool:
@@ -69,7 +86,9 @@ class NoSlicer:
         return False
 
     def step(self, period: SlicePeriod) -> SliceState:
-        """Nothing to do."""
+        """Try to put back what is left."""
+        if self._left is not None:
+            self._stuck.tell(self._left.apply({}).stuck)
         return self._state
 
 
@@ -83,7 +102,7 @@ class Slicer:
         self._trials: dict[frozenset[str], Trial] = {}
         self._at_work: frozenset[str] = frozenset()
         self._sizes: dict[str, int] = {}
-        self._stuck = False
+        self._stuck = StuckSlices()
         #: Whether every slice was put back at the end.
         self.clean = True
 
@@ -109,18 +128,10 @@ class Slicer:
                 sizes[name] = wanted
         self._sizes = sizes
         counts = self._guard.apply({its[name].cgroup: value for name, value in sizes.items()})
-        self._tell(counts.stuck)
+        self._stuck.tell(counts.stuck)
         if counts.problem:
             text = f"{text}; {counts.problem}"
         return SliceState(self._mode, on, text, sizes)
-
-    def _tell(self, stuck: Outcome | None) -> None:
-        """Log that slices could not be put back, and that they are, once each."""
-        if stuck is not None and not self._stuck:
-            log.warning("slices: %s: %s: tried again in each period", stuck.path, stuck.message)
-        if stuck is None and self._stuck:
-            log.info("slices: all that could not be put back are back")
-        self._stuck = stuck is not None
 
     def _try(self, period: SlicePeriod, runnable: float) -> Trial:
         """Continue the trial of the channels at work; channels differ in what slices do for them."""
@@ -159,31 +170,48 @@ def find_slices(*, early: bool) -> tuple[Kernel, int]:
     return kernel, default
 
 
+def kernel_of_left() -> tuple[Kernel, int]:
+    """Give the same to put slices back, whatever the release. SliceError: no slice was ever set on this machine."""
+    kernel = Kernel()
+    return kernel, default_slice(kernel) or 0
+
+
 @contextmanager
 def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> Iterator[AnySlicer]:
-    """Give the slicer for this host, and put every slice back at the end. SliceError: required, and not to be had."""
-    if mode == "off":
-        yield NoSlicer()
+    """Give the slicer for this host, and put every slice back at the end. SliceError: required, and not to be had.
+
+    Where slices are off, or not to be had, it still puts back those that a daemon before this one has left.
+    """
+    found, state = _find(mode, early)
+    journal = Journal(state_dir, name=NAME)
+    left = still_left(journal)
+    if found is None and not left:
+        yield NoSlicer(state)
         return
+    kernel, default = found or kernel_of_left()
+    guard = SliceGuard(kernel, journal, lister(hierarchy), default)
+    guard.go_on(left)
+    slicer = NoSlicer(state, guard) if found is None else Slicer(mode, guard, default)
     try:
-        kernel, default = find_slices(early=early)
+        yield slicer
+    finally:
+        failures = guard.restore()
+        slicer.clean = not failures
+        for one in failures:
+            log.error("restore %s: %s: %s", one.path, one.result, one.message)
+
+
+def _find(mode: str, early: bool) -> tuple[tuple[Kernel, int] | None, SliceState]:
+    """Give the kernel's side of slices, or ``None`` and the state that says why slices are left out. SliceError."""
+    if mode == "off":
+        return None, SliceState()
+    try:
+        return find_slices(early=early), SliceState(mode)
     except SliceError as error:
         if mode == "required":
             raise SliceError(f"slices: required: {error}") from None
         log.warning("slices: %s: left out", error)
-        yield NoSlicer(SliceState(mode, False, str(error)))
-        return
-    journal = Journal(state_dir, name=NAME)
-    guard = SliceGuard(kernel, journal, lister(hierarchy), default)
-    guard.go_on(still_left(journal))
-    slicer = Slicer(mode, guard, default)
-    try:
-        yield slicer
-    finally:
-        left = guard.restore()
-        slicer.clean = not left
-        for one in left:
-            log.error("restore %s: %s: %s", one.path, one.result, one.message)
+        return None, SliceState(mode, False, str(error))
 
 
 def recover_slices(state_dir: Path, hierarchy: Hierarchy) -> tuple[int, list[str]]:
@@ -193,8 +221,7 @@ def recover_slices(state_dir: Path, hierarchy: Hierarchy) -> tuple[int, list[str
         entries, problems = read_left(journal)
         if not entries:
             return 0, problems
-        kernel = Kernel()
-        default = default_slice(kernel) or 0
+        kernel, default = kernel_of_left()
     except OSError as error:
         return 0, [f"{journal.file}: {error.strerror}: no slice could be put back"]
     except SliceError as error:

@@ -9,7 +9,7 @@ from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.owners import Owners
 from qioi.controller.levels.cap import Capper
 from qioi.controller.levers.eevdf import SliceError
-from qioi.controller.slicing import AnySlicer, slicing
+from qioi.controller.slicing import AnySlicer, NoSlicer, slicing
 from qioi.daemon.discoveries import UnwatchableError, watch
 from qioi.daemon.instruments import Instruments
 from qioi.daemon.level_watch import LevelWatch
@@ -101,8 +101,9 @@ def cluster_roster(
 
 def choose_slices(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> AnySlicer:
     """Make the lever of slices. StartError: slices are required, and the host has none."""
-    mode = "off" if config.dry_run else config.slices
+    if config.dry_run:  # which does not put back what a daemon before it has left, either
+        return NoSlicer()
     try:
-        return cleanup.enter_context(slicing(mode, config.slices_before_6_15, config.state_dir, hierarchy))
+        return cleanup.enter_context(slicing(config.slices, config.slices_before_6_15, config.state_dir, hierarchy))
     except SliceError as error:
         raise StartError(f"{config.file}: {error}") from None

@@ -263,7 +263,7 @@ def test_a_group_that_cannot_be_put_back_at_the_end_is_not_clean_and_the_next_da
         assert groups.groups == ()
     with best_effort([], tmp_path, hierarchy) as groups:
         assert groups.groups == (group,)
-        assert groups.step(1.0, False, False, []) == ()
+        assert groups.step(1.0, True, True, []) == ()  # no interference keeps what is not to be idle
     assert (folder / "cpu.idle").read_text() == "0\n"
     assert not journal.file.exists()
 

@@ -67,16 +67,34 @@ def test_slices_are_put_back_at_the_end_and_what_cannot_be_is_said(
     assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (0, [])
 
 
-def test_slices_that_cannot_be_put_back_for_a_while_are_said_once_and_when_they_are(
-    tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "qioi")
-    threads, calm = site_of_toy_threads, SlicePeriod(1.0, [], {}, {}, False)
+def refuse_slices(early: bool) -> None:
+    raise SliceError("the kernel is too old")
+
+
+@pytest.fixture
+def left(tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture) -> ToyScheduler:
+    """A thread whose slice a daemon has set and could not put back."""
     with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
         in_force(slicer)
-        threads.broken = {7}
-        slicer.step(calm)
-    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:  # the next daemon
+        site_of_toy_threads.broken = {7}
+    caplog.clear()
+    caplog.set_level(logging.INFO, "qioi")
+    return site_of_toy_threads
+
+
+@pytest.mark.parametrize(("mode", "refused"), [("required", False), ("off", False), ("auto", True)])
+def test_slices_that_cannot_be_put_back_for_a_while_are_said_once_and_when_they_are(
+    tmp_path: Path,
+    left: ToyScheduler,
+    mode: str,
+    refused: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    threads, calm = left, SlicePeriod(1.0, [], {}, {}, True)
+    if refused:
+        monkeypatch.setattr("qioi.controller.slicing.find_slices", refuse_slices)
+    with slicing(mode, False, tmp_path, Hierarchy(1, tmp_path)) as slicer:  # the next daemon
         caplog.clear()
         for _ in range(3):
             slicer.step(calm)
@@ -91,6 +109,17 @@ def test_slices_that_cannot_be_put_back_for_a_while_are_said_once_and_when_they_
     ]
     assert slicer.clean
     assert not (tmp_path / "slices").exists()
+
+
+def test_where_slices_are_off_what_is_still_left_at_the_end_is_said_and_not_clean(
+    tmp_path: Path, left: ToyScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    with slicing("off", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
+        assert slicer.step(SlicePeriod(1.0, [], {}, {}, False)) == SliceState()
+        caplog.clear()
+    why = "thread 7: not permitted; it has a slice of 400000 ns, and should have a slice of 2800000 ns"
+    assert (caplog.messages, slicer.clean, left.slices()) == ([f"restore g: failed: {why}"], False, {7: 400_000})
+    assert [one.place for one in Journal(tmp_path, name="slices").load().entries] == [7]
 
 
 def test_a_recovery_of_slices_says_what_it_could_do(

@@ -9,7 +9,12 @@ from typing import Any, cast
 
 import pytest
 
+from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.levers.lever import ThreadId
+from qioi.controller.slicing import SlicePeriod
+from qioi.daemon.assembly import choose_slices
 from qioi.daemon.ending import warn_of_left
+from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.service import make_resizer
 from qioi.settings.config import load_config
 
@@ -35,3 +40,15 @@ def test_each_journal_that_is_left_is_said(
     for one in said:
         assert f"has left its journal {tmp_path}/{name}: a dry run restores nothing" in one
         assert str(by) in one
+
+
+def test_a_dry_run_does_not_put_back_slices_that_are_left(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, name="slices")
+    journal.store([Entry("g", "sched_runtime", ThreadId(1, 1), 0, (400_000,))])
+    before = journal.file.read_bytes()
+    settings = {"dry_run": True, "slices": "required", "state_dir": str(tmp_path), "containerd": {}}
+    (tmp_path / "qioi.yaml").write_text(json.dumps(settings))
+    with ExitStack() as cleanup:
+        slicer = choose_slices(load_config(tmp_path / "qioi.yaml"), Hierarchy(2, tmp_path), cleanup)
+        slicer.step(SlicePeriod(1.0, [], {}, {}, False))
+    assert (journal.file.read_bytes(), slicer.clean) == (before, True)
