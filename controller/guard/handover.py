@@ -6,12 +6,15 @@ daemon restores what the journal names. The next daemon removes the mark when it
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from pathlib import Path
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.restore import Outcome
+
+log = logging.getLogger("qioi")
 
 
 def mark(state_dir: Path) -> Path:
@@ -31,6 +34,17 @@ def keep(state_dir: Path, guard: Guard, own: str | None) -> Outcome | None:
     return outcome
 
 
+def unmark(state_dir: Path) -> str | None:
+    """Remove the mark, if it is there; say why it stays."""
+    try:
+        mark(state_dir).unlink(missing_ok=True)
+    except OSError as error:
+        return (
+            f"{mark(state_dir)}: {error.strerror}: it stays, and says of a crash, too, that shares were kept on purpose"
+        )
+    return None
+
+
 def take_over(state_dir: Path, guard: Guard, groups: Collection[str] | None) -> list[Outcome] | None:
     """Adopt the kept shares of these groups and restore all others; give the outcomes of the restored ones.
 
@@ -40,12 +54,14 @@ def take_over(state_dir: Path, guard: Guard, groups: Collection[str] | None) -> 
     """
     if not mark(state_dir).exists():
         return None
+    if (problem := unmark(state_dir)) is not None:
+        # The shares go over all the same: where the mark cannot be removed, the journal cannot be written, most likely,
+        # and a share that was put back could not be raised again.
+        log.warning("%s", problem)
     try:
         loaded = Journal(state_dir).load()
     except OSError:
         return None
-    finally:
-        mark(state_dir).unlink()
     if loaded.problems:
         return None
     outcomes = []

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from qioi.commands.failing import fail
 from qioi.commands.options import folders_of
-from qioi.controller.guard.handover import mark
+from qioi.controller.guard.handover import mark, unmark
 from qioi.daemon.lock import HostLock, LockedError, LockError
 from qioi.daemon.recover import recover, tell
 from qioi.discovery.told import ToldFiles
@@ -51,7 +52,8 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
             )
             return
         recovery = recover(folder, records, hierarchy)
-        mark(folder).unlink(missing_ok=True)
+        if (problem := unmark(folder)) is not None:
+            recovery = replace(recovery, problems=(*recovery.problems, problem))
     finally:
         lock.close()
     tell(recovery, click.echo)

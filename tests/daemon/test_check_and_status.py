@@ -15,6 +15,9 @@ from raised_component import raise_one, value
 from running import Site, end
 
 from qioi.commands.check import config_facts, obstacles
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.journal import Journal
+from qioi.controller.levers.files import Files
 from qioi.daemon.site import absent, means
 from qioi.discovery.told import ToldFiles
 from qioi.settings.config import load_config
@@ -144,6 +147,20 @@ def test_restore_where_nothing_ever_ran(site: Site) -> None:
     done = site.qioi("restore", "--state-dir", str(site.folder / "never"))
     assert done.returncode == 0
     assert "nothing is to be restored" in done.stdout
+
+
+def test_restore_says_that_a_mark_stays_after_what_it_has_restored(site: Site) -> None:
+    share = site.component("peer0")
+    found = share.read_text()
+    guard = Guard(site.hierarchy, Files(site.hierarchy), Journal(site.state))
+    (site.state / "kept").mkdir(parents=True)
+    guard.hold(f"{site.parent}/peer0")
+    guard.apply({f"{site.parent}/peer0": 4096})
+    done = site.qioi("restore", "--state-dir", str(site.state))
+    assert (share.read_text(), done.returncode) == (found, 1)
+    assert f"{site.state}/kept: Is a directory: it stays, and says of a crash, too" in done.stdout
+    assert f"{site.parent}/peer0: ok: " in done.stdout
+    assert done.stderr == "Error: not everything could be restored; see above\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from real_host import Host
+from refusing import read_only
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.handover import keep, mark, take_over
@@ -86,6 +87,23 @@ def test_by_a_journal_that_cannot_be_read_nothing_is_taken_over(
     assert take_over(state, after, {watched}) is None
     assert (host.get(watched), host.get(left), after.changed()) == (ours, ours, ())
     assert not mark(state).exists()
+
+
+def test_a_mark_that_cannot_be_removed_is_said_and_the_shares_are_taken_over(
+    host: Host, journal: Journal, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, (watched, left) = raised(host, journal, "watched", "left")
+    keep(state, before, None)
+    ours, after = host.get(watched), host.guard(journal)
+    with read_only(mark(state)):  # its name is the place of a mount, which the kernel keeps
+        outcomes = take_over(state, after, {watched})
+    assert outcomes is not None
+    assert [(one.path, one.result) for one in outcomes] == [(left, Result.OK)]
+    assert (host.get(watched), host.get(left), after.changed()) == (ours, FOUND, (watched,))
+    assert caplog.messages == [
+        f"{mark(state)}: Device or resource busy: it stays, and says of a crash, too, that shares were kept on purpose"
+    ]
+    after.restore()
 
 
 @pytest.mark.parametrize("owner", [None, Owner("c0ffee", "container")])
