@@ -1,4 +1,4 @@
-"""The daemon's own protection: the shares of its control group, and the priority of its loop."""
+"""The daemon's own place among the control groups, and the priority of its loop."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ import logging
 import os
 from pathlib import Path
 
-from qioi.controller.guard.guard import Guard
-from qioi.controller.guard.restore import Result
 from qioi.daemon.realtime import Realtime
-from qioi.kernel.errors import CgroupError
-from qioi.kernel.hierarchy import Hierarchy
-from qioi.model import DEFAULT_SHARES
 from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
-
-#: Shares of the daemon's own group where real-time is not in force: as much as eight ordinary groups, for its 1 % of a
-#: core.
-OWN_SHARES = 8 * DEFAULT_SHARES
 
 
 def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | None:
@@ -73,40 +64,3 @@ def protect_itself(config: Config) -> Realtime:
     if refusal:
         log.warning("%s", refusal)
     return realtime
-
-
-def own_shares(config: Config, hierarchy: Hierarchy, precedence: bool) -> int | None:
-    """Give the shares for the daemon's own group: as configured, or a default where real-time is not in force.
-
-    The default applies only to a group that has the daemon alone; ``None``: the group's shares stay.
-    """
-    if config.dry_run:
-        return None
-    if config.own.shares is not None or precedence:
-        return config.own.shares
-    group = own_cgroup(hierarchy.version)
-    return OWN_SHARES if group and alone(hierarchy.folder(group)) else None
-
-
-def own_group(hierarchy: Hierarchy) -> str | None:
-    """Name the group whose shares protect the daemon; ``None`` in the root group."""
-    group = own_cgroup(hierarchy.version)
-    return competing(group) if group else None
-
-
-def raise_own_shares(shares: int | None, guard: Guard, hierarchy: Hierarchy) -> None:
-    """Set the shares of the daemon's own group through the guard."""
-    if shares is None:
-        return
-    group = own_group(hierarchy)
-    if group is None:
-        log.warning("own.shares: ignored: the daemon runs in the root control group, which has no shares")
-        return
-    try:
-        guard.hold(group)
-    except CgroupError as error:
-        log.warning("own.shares: %s", error)
-        return
-    for outcome in guard.apply({group: shares}):
-        if outcome.result not in (Result.OK, Result.SKIPPED):
-            log.warning("own.shares: %s: %s", group, outcome.message)

@@ -20,7 +20,8 @@ from qioi.daemon.ending import restoring, warn_of_left
 from qioi.daemon.inherit import inherit
 from qioi.daemon.loop import Signals, run_loop
 from qioi.daemon.notify import Notifier
-from qioi.daemon.own import own_group, own_shares, protect_itself, raise_own_shares
+from qioi.daemon.own import protect_itself
+from qioi.daemon.own_shares import OwnShares
 from qioi.daemon.realtime import in_force
 from qioi.daemon.reload import Reloader, summary
 from qioi.daemon.site import StartError, absent, occupy, record_keepers
@@ -44,7 +45,6 @@ def run(config: Config, load: Callable[[], Config]) -> int:
     """
     signals, notifier = Signals(), Notifier()
     realtime = protect_itself(config)
-    precedence = in_force()
     with ExitStack() as cleanup:
         host = occupy(config, cleanup)
         hierarchy, access = host.hierarchy, host.access
@@ -52,13 +52,15 @@ def run(config: Config, load: Callable[[], Config]) -> int:
         guard = Guard(hierarchy, access, Journal(config.state_dir), owners, host.files)
         if config.dry_run:
             warn_of_left(config.state_dir)
-        kept = () if config.dry_run else inherit(config, guard, hierarchy)
+        own = OwnShares(config, guard, hierarchy)
+        left = () if config.dry_run else inherit(config, guard, hierarchy)
+        kept = tuple(group for group in left if group != own.group)
         with restoring(guard, config) as ending:
             missing = list(absent(config, hierarchy, access))
             if missing:
                 raise StartError(*missing)
-            record_originals(config, guard)
-            raise_own_shares(own_shares(config, hierarchy, precedence), guard, hierarchy)
+            record_originals(config, guard, own.group)
+            own.look(in_force())
             roster, channels = make_roster(config, guard, owners, hierarchy, cleanup)
             looks = OnsetWatch()
             cleanup.callback(looks.close)
@@ -75,13 +77,14 @@ def run(config: Config, load: Callable[[], Config]) -> int:
 
             def publish(snapshot: Snapshot) -> None:
                 realtime.look(time.monotonic())
+                own.look(in_force())
                 publisher.publish(snapshot)
 
             run_loop(daemon, first, signals, publish, reloader.reload, notifier, looks)
             log.info("stopping")
             notifier.stopping()
             ending.keep = reloader.config.on_exit == "keep"
-            ending.own = own_group(hierarchy)
+            ending.own = own.group
     return 0 if ending.clean and instruments.clean else 1
 
 
@@ -95,13 +98,13 @@ def spare_collections() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def record_originals(config: Config, guard: Guard) -> None:
-    """Store every original on the disk now, before the host is short of CPU or I/O."""
+def record_originals(config: Config, guard: Guard, own: str | None) -> None:
+    """Store every original on the disk now, the daemon's own group's too, before the host is short of CPU or I/O."""
     if config.dry_run:
         return
-    for component in config.components:
+    for group in (*(one.cgroup for one in config.components), *((own,) if own else ())):
         with suppress(CgroupError):  # the group is idle or gone, which the first look reports
-            guard.hold(component.cgroup)
+            guard.hold(group)
     try:
         guard.record()
     except OSError as error:

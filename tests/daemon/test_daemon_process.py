@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from raised_component import raise_one, value
-from running import Site, end
+from running import Site, begin_in, end
 from waiting import until
 
 from qioi.daemon.known_shares import NAME
@@ -288,14 +288,6 @@ def test_periods_that_a_daemon_was_held_up_for_are_counted(site: Site) -> None:
     connection.close()
     assert before + 9 <= float(sample.removeprefix(LATE)) <= late(site)
     assert end(process)[0] == 0
-
-
-def begin_in(group: Path, site: Site, *command: str) -> subprocess.Popen[str]:
-    """Start a command in a control group."""
-    join = f'echo $$ > {group}/cgroup.procs; exec "$@"'
-    process = subprocess.Popen(["/bin/sh", "-c", join, "sh", *command], stderr=subprocess.PIPE, text=True)
-    site.processes.append(process)
-    return process
 
 
 @pytest.mark.parametrize("company", [False, True])

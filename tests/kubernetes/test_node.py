@@ -32,7 +32,7 @@ from k8s_install import (
 from k8s_policy import PAY, shares, status, write_policy
 from ports import free_ports
 
-from qioi.daemon.own import OWN_SHARES
+from qioi.daemon.own_shares import OWN_SHARES
 from qioi.kubernetes.cgroups import Qos
 from qioi.show.http import RefusedError, get_json
 

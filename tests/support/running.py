@@ -158,6 +158,14 @@ def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[i
     return process.returncode, text
 
 
+def begin_in(group: Path, site: Site, *command: str) -> subprocess.Popen[str]:
+    """Start a command in a control group."""
+    join = f'echo $$ > {group}/cgroup.procs; exec "$@"'
+    process = subprocess.Popen(["/bin/sh", "-c", join, "sh", *command], stderr=subprocess.PIPE, text=True)
+    site.processes.append(process)
+    return process
+
+
 def unrest(
     chance: Random, longest: float, work: Sequence[subprocess.Popen[str]], commit: Callable[[int], object]
 ) -> None:

@@ -1,0 +1,72 @@
+"""The shares of the daemon's own group: as configured, or a default for as long as real-time is not in force."""
+
+from __future__ import annotations
+
+import logging
+
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.restore import Outcome, Result, failed
+from qioi.daemon.own import alone, competing, own_cgroup
+from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import DEFAULT_SHARES
+from qioi.settings.config import Config
+
+log = logging.getLogger("qioi")
+
+#: Shares of the daemon's own group where real-time is not in force: as much as eight ordinary groups, for its 1 % of a
+#: core.
+OWN_SHARES = 8 * DEFAULT_SHARES
+
+
+class OwnShares:
+    """Sets and restores the shares of the group whose shares protect the daemon, through the guard.
+
+    What fails is tried again in each period; it is said once, and so is that it is done.
+    """
+
+    def __init__(self, config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
+        """Look at the group, before the daemon has children in it: the default is for one that has the daemon alone."""
+        group = None if config.dry_run else own_cgroup(hierarchy.version)
+        #: The group; ``None`` in the root group, and in a dry run.
+        self.group = competing(group) if group else None
+        self._guard = guard
+        self._always = config.own.shares
+        self._instead = OWN_SHARES if group and alone(hierarchy.folder(group)) else None
+        self._wanted: int | None = None
+        self._due = True
+        self._news = self._failing = False
+        if self._always is not None and self.group is None and not config.dry_run:
+            log.warning("own.shares: ignored: the daemon runs in the root control group, which has no shares")
+
+    def look(self, realtime: bool) -> None:
+        """Have the shares that are wanted where ``realtime`` is in force, or is not. To be called once a period."""
+        wanted = self._always if self._always is not None or realtime else self._instead
+        if wanted != self._wanted:
+            self._wanted, self._due = wanted, True
+        if self._due and self.group is not None:
+            self._tell(self.group, self._put_back(self.group) if wanted is None else self._set(self.group, wanted))
+        self._news = True  # what is done at the start is none
+
+    def _set(self, group: str, shares: int) -> Outcome:
+        try:
+            self._guard.hold(group)
+        except CgroupError as error:
+            return failed(group, error)
+        (outcome,) = self._guard.apply({group: shares})
+        return outcome
+
+    def _put_back(self, group: str) -> Outcome | None:
+        """Restore the group, if it has a value of ours, which may be that of a daemon before this one."""
+        return self._guard.release(group) if group in self._guard.changed() else None
+
+    def _tell(self, group: str, outcome: Outcome | None) -> None:
+        """Log what came of it, and note whether it is to be tried again."""
+        done = outcome is None or outcome.result in (Result.OK, Result.SKIPPED)
+        self._due = not done and not self._guard.is_foreign(group)
+        if outcome is not None and done and (self._news or self._failing):
+            log.info("own.shares: %s: %s", group, outcome.message)
+        if outcome is not None and not done and not self._failing:
+            again = ": tried again in each period" if self._due else ""
+            log.warning("own.shares: %s: %s%s", group, outcome.message, again)
+        self._failing = not done

@@ -1,0 +1,123 @@
+"""The shares of the daemon's own group: while real-time is not in force, and where they cannot be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from realtime import realtime
+from refusing import read_only
+from running import Site, begin_in, end
+from waiting import until
+
+from qioi.kernel.hierarchy import Hierarchy
+
+pytestmark = pytest.mark.slow
+
+FOUND, RAISED = 1024, 8192
+
+
+@pytest.fixture
+def own(site: Site) -> Path:
+    """The control group of the daemon's own."""
+    site.component("peer0")
+    folder = site.hierarchy.folder(f"{site.parent}/daemon")
+    folder.mkdir()
+    return folder
+
+
+def shares(hierarchy: Hierarchy, group: Path) -> int:
+    return hierarchy.found(int((group / hierarchy.file).read_text()))
+
+
+def begin(site: Site, own: Path) -> subprocess.Popen[str]:
+    """Start the daemon in its group."""
+    process = begin_in(own, site, *site.command("run", "-c", str(site.config())))
+    until(lambda: site.periods() > 0)
+    return process
+
+
+def pass_periods(site: Site, count: int = 5) -> None:
+    last = site.periods() + count
+    until(lambda: site.periods() >= last)
+
+
+@pytest.mark.parametrize("lasts", [True, False])
+def test_own_shares_that_cannot_be_set_are_tried_again_and_said_once(site: Site, own: Path, lasts: bool) -> None:
+    site.changes = {"own": {"shares": RAISED, "nice": None}, "actuator": "files"}
+    file = own / site.hierarchy.file
+    raised = site.hierarchy.raw(RAISED, int(file.read_text()))
+    with read_only(file):
+        process = begin(site, own)
+        pass_periods(site)
+        if lasts:
+            status, text = end(process)
+    if not lasts:
+        until(lambda: shares(site.hierarchy, own) == RAISED)
+        pass_periods(site)
+        status, text = end(process)
+    assert (status, shares(site.hierarchy, own)) == (0, FOUND)
+    said = [line.partition("own.shares: ")[2] for line in text.splitlines() if "own.shares: " in line]
+    group = f"{site.parent}/daemon"
+    failed, done = (
+        f"{group}: {file}: Read-only file system: tried again in each period",
+        f"{group}: {file.name} = {raised}",
+    )
+    assert said == ([failed] if lasts else [failed, done])
+
+
+def test_own_shares_that_a_daemon_before_has_left_are_not_taken_for_a_components(site: Site, own: Path) -> None:
+    site.changes = {"own": {"shares": RAISED, "nice": None}}
+    first = begin(site, own)
+    first.kill()
+    first.wait()
+    with read_only(own / site.hierarchy.file):
+        process = begin(site, own)
+        pass_periods(site)
+    pass_periods(site)
+    assert shares(site.hierarchy, own) == RAISED
+    assert (end(process)[0], shares(site.hierarchy, own)) == (0, FOUND)
+
+
+def test_own_shares_left_by_a_daemon_before_go_back_once_they_can_where_none_are_wanted(site: Site, own: Path) -> None:
+    site.changes = {"own": {"shares": RAISED, "nice": None}}
+    first = begin(site, own)
+    first.kill()
+    first.wait()
+    site.changes = {"own": {"realtime": False, "nice": None}}
+    company = begin_in(own, site, "sleep", "600")
+    until(lambda: str(company.pid) in (own / "cgroup.procs").read_text().split())
+    with read_only(own / site.hierarchy.file):
+        process = begin(site, own)
+        pass_periods(site)
+        assert shares(site.hierarchy, own) == RAISED
+    until(lambda: shares(site.hierarchy, own) == FOUND)
+    status, text = end(process)
+    assert (status, text.count("own.shares: ")) == (0, 2)
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_where_realtime_is_lost_in_mid_run_the_group_has_shares_until_it_is_back(
+    site: Site, own: Path, again: bool
+) -> None:
+    with realtime():
+        pass  # skipped where it is refused
+    for group, microseconds in ((own.parent, "20000"), (own, "10000")):
+        if (budget := group / "cpu.rt_runtime_us").exists():
+            budget.write_text(microseconds)
+    process = begin(site, own)
+    if os.sched_getscheduler(process.pid) != os.SCHED_RR:
+        pytest.skip("no real-time priority in a group of its own here")
+    assert shares(site.hierarchy, own) == FOUND
+    for _ in range(2):
+        os.sched_setscheduler(process.pid, os.SCHED_OTHER, os.sched_param(0))
+        until(lambda: shares(site.hierarchy, own) == RAISED)
+        if again:
+            os.sched_setscheduler(process.pid, os.SCHED_RR, os.sched_param(1))
+            until(lambda: shares(site.hierarchy, own) == FOUND)
+    status, text = end(process)
+    assert (status, shares(site.hierarchy, own)) == (0, FOUND)
+    assert text.count("own protection: real-time priority was taken away") == (2 if again else 1)
+    assert text.count("own.shares: ") == (4 if again else 1)
