@@ -2,7 +2,6 @@ package setup
 
 import (
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"path"
@@ -19,16 +18,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 )
 
-// growing are the ways to agree by which orderers are added.
-func growing() (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(consenters)) {
-		if consenters[name].grows {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // AddOrderer makes the files of one orderer more in a network's folder, after the pattern of its last one. Started, it
 // follows the channels, until `config add-consenter` makes it a consenter.
 func AddOrderer(dir string) (*network.Node, error) {
@@ -37,7 +26,7 @@ func AddOrderer(dir string) (*network.Node, error) {
 		return nil, err
 	}
 	if !consenters[file.Consenter].grows {
-		return nil, fmt.Errorf("%s: orderers that agree by %s: %s are accepted", dir, file.Consenter, strings.Join(growing(), ", "))
+		return nil, fmt.Errorf("%s: orderers that agree by %s: %s is accepted", dir, file.Consenter, named(func(c consenter) bool { return c.grows }))
 	}
 	f := folder(dir)
 	at := lastOrderer(file)

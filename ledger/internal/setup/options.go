@@ -4,8 +4,10 @@ package setup
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +30,7 @@ type Options struct {
 	Channels []string
 	// Mode is "stream", where each transaction leaves as soon as it is ordered, or "block", Fabric's batches.
 	Mode string
-	// Consenter is how orderers agree: "raft", "solo", "kafka", "bft", "zyzzyva" or "sequencer".
+	// Consenter is how orderers agree: a key of consenters.
 	Consenter string
 	// Brokers is how many brokers are placed for the consenter kafka; another program runs them; 0: 3.
 	Brokers int
@@ -104,6 +106,7 @@ type consenter struct {
 	brokers       int  // brokers is how many are placed by default, of which one may fail; 0: it has none
 }
 
+// consenters are the kinds by their names on the command line. What flags say of kinds is made from it.
 var consenters = map[string]consenter{
 	"raft":      {consensusType: channelconfig.Raft, grows: true},
 	"solo":      {consensusType: channelconfig.Solo, alone: true},
@@ -111,6 +114,28 @@ var consenters = map[string]consenter{
 	"bft":       {consensusType: channelconfig.BFT, least: 4, grows: true, votes: true},
 	"sequencer": {consensusType: channelconfig.Sequencer, sequencer: true},
 	"zyzzyva":   {consensusType: channelconfig.Zyzzyva, least: 4, grows: true},
+}
+
+func (c consenter) hasBrokers() bool   { return c.brokers > 0 }
+func (c consenter) hasSequencer() bool { return c.sequencer }
+func (c consenter) hasVotes() bool     { return c.votes }
+
+// outside is whether it needs a process that is neither an orderer nor a peer.
+func (c consenter) outside() bool { return c.hasBrokers() || c.hasSequencer() }
+
+// named is the names of the kinds of which something is so, as an alternative: "kafka or sequencer"; nil stands for all.
+func named(is func(consenter) bool) string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(consenters)) {
+		if is == nil || is(consenters[name]) {
+			names = append(names, name)
+		}
+	}
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 var modes = map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block}
@@ -135,16 +160,16 @@ func (o *Options) validate() error {
 	_, knownMode := modes[o.Mode]
 	found.If(!knownMode, "--mode %q: stream and block are accepted", o.Mode)
 	how, known := consenters[o.Consenter]
-	found.If(!known, "--consenter %q: raft, solo, kafka, bft, zyzzyva and sequencer are accepted", o.Consenter)
+	found.If(!known, "--consenter %q: %s is accepted", o.Consenter, named(nil))
 	found.If(how.alone && o.Orderers != 1, "--consenter %s --orderers %d: %[1]s is one orderer", o.Consenter, o.Orderers)
 	found.If(o.Orderers < how.least, "--consenter %s --orderers %d: %d to 25 are accepted, of which fewer than a third may lie", o.Consenter, o.Orderers, how.least)
-	found.If(o.Brokers > 0 && how.brokers == 0, "--brokers %d: only --consenter kafka has brokers", o.Brokers)
-	found.If(o.SequencerMemory && !how.sequencer, "--sequencer-memory: only --consenter sequencer has a sequencer")
-	found.If(o.VolatileVotes && !how.votes, "--volatile-votes: only --consenter bft has votes of that kind")
+	found.If(o.Brokers > 0 && !how.hasBrokers(), "--brokers %d: only --consenter %s has brokers", o.Brokers, named(consenter.hasBrokers))
+	found.If(o.SequencerMemory && !how.hasSequencer(), "--sequencer-memory: only --consenter %s has a sequencer", named(consenter.hasSequencer))
+	found.If(o.VolatileVotes && !how.hasVotes(), "--volatile-votes: only --consenter %s takes it", named(consenter.hasVotes))
 	found.If(o.Kubernetes != "" && !serviceName.MatchString(o.Kubernetes),
 		"--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
-	found.If(o.Kubernetes != "" && (o.ChaincodeTLS || how.brokers > 0 || how.sequencer),
-		"--kubernetes %s: it is accepted without --chaincode-tls and without --consenter kafka or sequencer", o.Kubernetes)
+	found.If(o.Kubernetes != "" && (o.ChaincodeTLS || how.outside()),
+		"--kubernetes %s: it is accepted without --chaincode-tls and without --consenter %s", o.Kubernetes, named(consenter.outside))
 	found.If(len(o.Channels) == 0, "--channel: at least one is accepted")
 	seen := map[string]bool{}
 	for _, name := range o.Channels {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -194,7 +195,7 @@ func TestInitRefuses(t *testing.T) {
 		"--mode \"batch\"":                  func(o *Options) { o.Mode = "batch" },
 		"--consenter \"pbft\"":              func(o *Options) { o.Consenter = "pbft" },
 		"only --consenter kafka":            func(o *Options) { o.Brokers = 3 },
-		"only --consenter bft has votes":    func(o *Options) { o.VolatileVotes = true },
+		"only --consenter bft takes it":     func(o *Options) { o.VolatileVotes = true },
 		"only --consenter sequencer":        func(o *Options) { o.SequencerMemory = true },
 		"--brokers 10":                      func(o *Options) { o.Consenter, o.Brokers = "kafka", 10 },
 		"solo is one orderer":               func(o *Options) { o.Consenter = "solo" },
@@ -220,6 +221,32 @@ func TestInitRefuses(t *testing.T) {
 		_, err := Init(o)
 		require.ErrorContains(t, err, want)
 		assert.NoFileExists(t, filepath.Join(o.Dir, network.FileName))
+	}
+}
+
+// TestWhatFlagsSayOfKindsIsMadeFromThem: a kind that is registered needs no other line of text.
+func TestWhatFlagsSayOfKindsIsMadeFromThem(t *testing.T) {
+	consenters["another"] = consenter{grows: true, sequencer: true, votes: true, brokers: 1}
+	defer delete(consenters, "another")
+	flags := Command().Flags()
+	for flag, want := range map[string]string{
+		"consenter": "another, bft, kafka, raft, sequencer, solo or zyzzyva", "brokers": "another or kafka: ",
+		"sequencer-memory": "another or sequencer: ", "volatile-votes": "another or bft: ",
+	} {
+		assert.True(t, strings.HasPrefix(flags.Lookup(flag).Usage, want), "%s: %s", flag, flags.Lookup(flag).Usage)
+	}
+	for want, change := range map[string]func(*Options){
+		`--consenter "pbft": another, bft, kafka, raft, sequencer, solo or zyzzyva is accepted`: func(o *Options) { o.Consenter = "pbft" },
+		"only --consenter another or kafka has brokers":                                         func(o *Options) { o.Brokers = 3 },
+		"only --consenter another or sequencer has a sequencer":                                 func(o *Options) { o.SequencerMemory = true },
+		"--volatile-votes: only --consenter another or bft takes it":                            func(o *Options) { o.Consenter, o.Orderers, o.VolatileVotes = "zyzzyva", 4, true },
+		"without --consenter another, kafka or sequencer":                                       func(o *Options) { o.Consenter, o.Kubernetes = "kafka", "ledger" },
+	} {
+		o := Defaults()
+		o.Dir = filepath.Join(t.TempDir(), "net")
+		change(&o)
+		_, err := Init(o)
+		require.ErrorContains(t, err, want)
 	}
 }
 
@@ -284,5 +311,5 @@ func TestAnOrdererIsAddedAndGetsAnotherCertificate(t *testing.T) {
 	_, err := Init(o)
 	require.NoError(t, err)
 	_, err = AddOrderer(o.Dir)
-	assert.ErrorContains(t, err, "bft, raft, zyzzyva are accepted")
+	assert.ErrorContains(t, err, "bft, raft or zyzzyva is accepted")
 }
