@@ -169,10 +169,10 @@ func (s *Store) DropOpen() error {
 	}
 	seg := s.last()
 	if err := os.Truncate(seg.path, s.open); err != nil {
-		return s.fail(err)
+		return s.fail(ofFile("truncate", seg.path, err))
 	}
 	if err := seg.file.Sync(); err != nil {
-		return s.fail(fmt.Errorf("fsync %s: %w", seg.path, err))
+		return s.fail(ofFile("fsync", seg.path, err))
 	}
 	seg.size, s.openTxs = s.open, 0
 	return nil
@@ -219,7 +219,7 @@ func (s *Store) roll() error {
 			return err
 		}
 		if err := s.last().file.Sync(); err != nil {
-			return s.fail(fmt.Errorf("fsync %s: %w", s.last().path, err))
+			return s.fail(ofFile("fsync", s.last().path, err))
 		}
 		s.writeIndex(s.last())
 		s.keep(s.last())
@@ -227,7 +227,7 @@ func (s *Store) roll() error {
 	path := filepath.Join(s.dir, segmentName(len(s.segments)))
 	seg, err := createSegment(s.opts, path, s.height)
 	if err != nil {
-		return s.fail(fmt.Errorf("new segment: %w", err))
+		return s.fail(ofFile("new segment", path, err))
 	}
 	s.segments = append(s.segments, seg)
 	return nil
@@ -245,7 +245,7 @@ func (s *Store) flush() error {
 		return nil
 	}
 	if _, err := s.last().file.Write(s.buf); err != nil {
-		return s.fail(fmt.Errorf("write %s: %w", s.last().path, err))
+		return s.fail(ofFile("write", s.last().path, err))
 	}
 	s.buf = s.buf[:0]
 	return nil
@@ -268,7 +268,7 @@ func (s *Store) Sync() error {
 	if err := seg.file.Sync(); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.fail(fmt.Errorf("fsync %s: %w", seg.path, err))
+		return s.fail(ofFile("fsync", seg.path, err))
 	}
 	return nil
 }
@@ -281,6 +281,14 @@ func (s *Store) writable() error {
 		return fmt.Errorf("refused after an earlier failure: %w", s.err)
 	}
 	return nil
+}
+
+// ofFile says what was done to which file, for fail to name the directory: os's own errors would name it once more.
+func ofFile(op, path string, err error) error {
+	if at := (*os.PathError)(nil); errors.As(err, &at) {
+		err = at.Err
+	}
+	return fmt.Errorf("%s %s: %w", op, filepath.Base(path), err)
 }
 
 // fail makes an error sticky; the caller holds the lock.

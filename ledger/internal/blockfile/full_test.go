@@ -1,0 +1,63 @@
+package blockfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// fullDisk has every write to it fail as on a full disk, by the kernel.
+func fullDisk(t *testing.T, dir string) File {
+	t.Helper()
+	path := filepath.Join(dir, "full")
+	require.NoError(t, os.Symlink("/dev/full", path))
+	f, err := openAppend(path)
+	require.NoError(t, err)
+	return f
+}
+
+// TestErrorsNameTheDirectoryOnce: os's errors have the path too, and the store adds which of its files it was.
+func TestErrorsNameTheDirectoryOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		before int // blocks that are there when the disk fails
+		fail   func(t *testing.T, dir string, f *failingFile)
+		want   error
+	}{
+		"a new segment": {0, func(t *testing.T, dir string, f *failingFile) { f.File = fullDisk(t, dir) }, syscall.ENOSPC},
+		"a write":       {1, func(t *testing.T, dir string, f *failingFile) { f.File = fullDisk(t, dir) }, syscall.ENOSPC},
+		"a sync":        {1, func(_ *testing.T, _ string, f *failingFile) { f.sync = syscall.EIO }, syscall.EIO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			var file *failingFile
+			s, err := Open(dir, Options{OpenFile: func(path string) (File, error) {
+				real, err := openAppend(path)
+				file = &failingFile{File: real}
+				if test.before == 0 {
+					test.fail(t, dir, file)
+				}
+				return file, err
+			}})
+			require.NoError(t, err)
+			for n := range test.before {
+				require.NoError(t, s.AppendBlock(testBlock(uint64(n), 1)))
+				require.NoError(t, s.Sync())
+				test.fail(t, dir, file)
+			}
+			err = s.AppendBlock(testBlock(uint64(test.before), 1))
+			if test.before > 0 { // it was put into memory
+				require.NoError(t, err)
+				err = s.Sync()
+			}
+			require.ErrorIs(t, err, test.want)
+			assert.Equal(t, 1, strings.Count(err.Error(), dir), err.Error())
+			assert.Contains(t, err.Error(), segmentName(0))
+			require.NoError(t, s.Close())
+		})
+	}
+}
