@@ -78,9 +78,13 @@ func Server(limits Limits, secured *tls.Config, more ...grpc.ServerOption) *grpc
 // Serve answers until ctx ends; then it returns nil. Streams of blocks and transactions have no end of their own, so
 // nothing is waited for.
 func Serve(ctx context.Context, server *grpc.Server, listener net.Listener) error {
-	stop := context.AfterFunc(ctx, server.Stop)
+	accepting := &conns{Listener: listener, open: map[net.Conn]struct{}{}}
+	stop := context.AfterFunc(ctx, func() {
+		accepting.end()
+		server.Stop()
+	})
 	defer stop()
-	if err := server.Serve(listener); err != nil && ctx.Err() == nil {
+	if err := server.Serve(accepting); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving on %s: %w", listener.Addr(), err)
 	}
 	return nil

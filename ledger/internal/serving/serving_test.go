@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,4 +78,40 @@ func TestAServerThatIsStoppedBeforeItServes(t *testing.T) {
 	server.Stop()
 	assert.NoError(t, Serve(ctx, server, listener))
 	assert.Error(t, Serve(t.Context(), Server(Limits{}, nil), listener), "the listener is closed")
+}
+
+// TestAClientThatSaysNothingHoldsUpNoEnd: to gRPC it has a day to say something.
+func TestAClientThatSaysNothingHoldsUpNoEnd(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := Server(Limits{MessageBytes: 1 << 20}, nil, grpc.ConnectionTimeout(24*time.Hour))
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	accepted := &telling{Listener: listener, accepted: make(chan struct{}, 1)}
+	go func() { served <- Serve(ctx, server, accepted) }()
+	silent, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = silent.Close() }()
+	<-accepted.accepted
+	cancel()
+	select {
+	case err := <-served:
+		assert.NoError(t, err)
+	case <-time.After(20 * time.Second): // far more than it takes
+		t.Fatal("it does not end")
+	}
+}
+
+// telling tells of what it has accepted when more is waited for: that is then being served.
+type telling struct {
+	net.Listener
+	accepted chan struct{}
+	asked    int
+}
+
+func (l *telling) Accept() (net.Conn, error) {
+	if l.asked++; l.asked == 2 {
+		l.accepted <- struct{}{}
+	}
+	return l.Listener.Accept()
 }
