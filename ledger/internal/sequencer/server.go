@@ -147,44 +147,76 @@ func (s *Server) Order(stream sequencerpb.Sequencer_OrderServer) error {
 	if err != nil {
 		return err
 	}
-	// Requests of a stream are answered in their order, for there is one goroutine that appends. First never lacks room:
-	// slots bounds the requests that are not answered.
-	first, slots := make(chan uint64, window), make(chan struct{}, window)
+	o := &ordering{stream: stream, channel: c, first: make(chan uint64, window), slots: make(chan struct{}, window)}
 	group, ctx := errgroup.WithContext(stream.Context())
-	group.Go(func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case number := <-first:
-				if err := stream.Send(&sequencerpb.OrderResponse{First: number}); err != nil {
-					return err
-				}
-				<-slots
-			}
-		}
-	})
-	group.Go(func() error {
-		for {
-			if len(in.Blobs) == 0 {
-				return status.Error(codes.InvalidArgument, "a request of at least one blob is accepted")
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case slots <- struct{}{}:
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case c.waiting <- request{in.Blobs, first}:
-			}
-			if in, err = stream.Recv(); err != nil {
+	group.Go(func() error { return o.answer(ctx) })
+	group.Go(func() error { return o.take(ctx, in) })
+	return ignoreEOF(group.Wait())
+}
+
+// ordering is one stream of requests. They are answered in their order, for there is one goroutine that appends.
+type ordering struct {
+	stream  sequencerpb.Sequencer_OrderServer
+	channel *channel
+	first   chan uint64   // never lacks room: slots bounds the requests that are not answered
+	slots   chan struct{} // has an item for each of those
+}
+
+// answer tells where requests were kept; it always errs.
+func (o *ordering) answer(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case number := <-o.first:
+			if err := o.stream.Send(&sequencerpb.OrderResponse{First: number}); err != nil {
 				return err
 			}
+			<-o.slots
 		}
-	})
-	return ignoreEOF(group.Wait())
+	}
+}
+
+// take brings requests to the log, this one first; it always errs, with EOF once no more come and all are answered.
+func (o *ordering) take(ctx context.Context, in *sequencerpb.OrderRequest) error {
+	for {
+		if len(in.Blobs) == 0 {
+			return status.Error(codes.InvalidArgument, "a request of at least one blob is accepted")
+		}
+		if err := o.slot(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case o.channel.waiting <- request{in.Blobs, o.first}:
+		}
+		var err error
+		if in, err = o.stream.Recv(); errors.Is(err, io.EOF) {
+			return o.allAnswered(ctx)
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func (o *ordering) slot(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case o.slots <- struct{}{}:
+		return nil
+	}
+}
+
+// allAnswered waits for the answers that are still to come. Nobody else takes slots: when it has all, none is under way.
+func (o *ordering) allAnswered(ctx context.Context) error {
+	for range cap(o.slots) {
+		if err := o.slot(ctx); err != nil {
+			return err
+		}
+	}
+	return io.EOF
 }
 
 func ignoreEOF(err error) error {

@@ -3,16 +3,13 @@ package sequencer
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/pb/sequencerpb"
@@ -21,23 +18,8 @@ import (
 // serve answers for a log of the channel ch.
 func serve(t *testing.T) sequencerpb.SequencerClient {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	server, s := grpc.NewServer(), NewServer(map[string]*Log{"ch": open(t, t.TempDir())})
-	sequencerpb.RegisterSequencerServer(server, s)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { assert.NoError(t, s.Run(ctx)) })
-	running.Go(func() { assert.NoError(t, server.Serve(listener)) })
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_ = conn.Close()
-		server.Stop()
-		cancel()
-		running.Wait()
-	})
-	return sequencerpb.NewSequencerClient(conn)
+	_, address, _ := start(t)
+	return dial(t, address)
 }
 
 // TestManyOrderAtOnce: each blob has the number that its client was told, and no other one has it.
