@@ -1,0 +1,211 @@
+package sequencer
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/sequencer"
+	"github.com/qioi/qioi/ledger/internal/sequencer/sequencertest"
+	"github.com/qioi/qioi/ledger/internal/serving"
+	"github.com/qioi/qioi/ledger/pb/sequencerpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// longest is far more than anything takes. All that it decides is that a test has failed.
+const longest = 2 * time.Minute
+
+// shared is a ledger that others look into while it is written.
+type shared struct {
+	ledger
+	mu  sync.Mutex
+	txs []string
+}
+
+func (s *shared) Apply(_ uint64, entries ...*streampb.LogEntry) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, entry := range entries {
+		for _, tx := range entry.Txs {
+			s.txs = append(s.txs, string(tx))
+		}
+	}
+	return nil
+}
+
+func (s *shared) has() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.txs...)
+}
+
+// startSequencer serves an empty log of the channel ch on loopback, until the test ends.
+func startSequencer(t *testing.T) string {
+	t.Helper()
+	log, err := sequencer.Open(t.TempDir(), false)
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server, s := serving.Server(serving.Limits{MessageBytes: 1 << 20}, nil), sequencer.NewServer(map[string]*sequencer.Log{"ch": log})
+	sequencerpb.RegisterSequencerServer(server, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { assert.NoError(t, s.Run(ctx)) })
+	running.Go(func() { assert.NoError(t, serving.Serve(ctx, server, listener)) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		assert.NoError(t, log.Close())
+	})
+	return listener.Addr().String()
+}
+
+// dialer connects a facade for the n-th time, from 0 on.
+type dialer func(n int) (net.Conn, error)
+
+// runs has a facade take part until end, which the test waits for.
+func runs(t *testing.T, host *shared, dial dialer) (n *Node, end func()) {
+	t.Helper()
+	var dialled atomic.Int64
+	conn, err := grpc.NewClient("passthrough:///sequencer", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: time.Millisecond, Multiplier: 1, MaxDelay: time.Millisecond}, MinConnectTimeout: time.Second}),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return dial(int(dialled.Add(1)) - 1) }))
+	require.NoError(t, err)
+	n = newNode("ch", conn, func() time.Duration { return time.Hour }, host)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	end = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			assert.NoError(t, err)
+		case <-time.After(longest):
+			assert.Fail(t, "the facade does not end")
+		}
+	})
+	t.Cleanup(end)
+	return n, end
+}
+
+// orders submits until a text is in the order, each time as another transaction, and gives the one that is.
+func orders(t *testing.T, n *Node, text string) string {
+	t.Helper()
+	for begun, try := time.Now(), 0; time.Since(begun) < longest; try++ {
+		tx := fmt.Sprint(text, " ", try)
+		settled := make(chan error, 2) // one more than may come
+		if n.Submit(consensus.Proposal{Tx: []byte(tx), Settle: func(err error) { settled <- err }}) != nil {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		err := <-settled
+		assert.Empty(t, settled, "settled twice")
+		if err == nil {
+			return tx
+		}
+	}
+	require.Fail(t, "nothing is ordered")
+	return ""
+}
+
+// TestAFacadeComesToASequencerThatWasOutOfOrder, and ends at once while it is.
+func TestAFacadeComesToASequencerThatWasOutOfOrder(t *testing.T) {
+	for name, says := range map[string]string{
+		"hangs up": "", "garbage": strings.Repeat("\x00\xff\x16\x03", 100), "HTTP/1": "HTTP/1.1 400 Bad Request\r\n\r\n", "silent": "silent",
+		"half a frame": "\x00\x00\x06\x04\x00\x00\x00", "a frame too large": "\xff\xff\xff\x04\x00\x00\x00\x00\x00",
+	} {
+		bad := func(told chan<- struct{}) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				go func() { // what it is told
+					for buf := make([]byte, 1<<10); ; {
+						if _, err := theirs.Read(buf); err != nil {
+							return
+						}
+					}
+				}()
+				if says != "silent" {
+					_, _ = theirs.Write([]byte(says))
+					_ = theirs.Close()
+				}
+				select {
+				case told <- struct{}{}:
+				default:
+				}
+			}()
+			return ours, nil
+		}
+		t.Run(name, func(t *testing.T) {
+			address, told := startSequencer(t), make(chan struct{}, 1)
+			host := &shared{}
+			n, _ := runs(t, host, func(k int) (net.Conn, error) {
+				if k < 2 {
+					return bad(told)
+				}
+				return net.Dial("tcp", address)
+			})
+			tx := orders(t, n, "a")
+			require.Eventually(t, func() bool { return len(host.has()) == 1 }, longest, time.Millisecond)
+			assert.Equal(t, []string{tx}, host.has())
+			<-told
+
+			other, end := runs(t, &shared{}, func(int) (net.Conn, error) { return bad(told) })
+			<-told
+			require.ErrorIs(t, other.Submit(consensus.Proposal{}), ErrAway)
+			end()
+		})
+	}
+}
+
+// TestAFacadeWhoseConnectionIsCutAnywhereGoesOn: each transaction is settled once, and what was told to be in the order is
+// there once, for this facade and for another one, which orders beside it.
+func TestAFacadeWhoseConnectionIsCutAnywhereGoesOn(t *testing.T) {
+	for at := 1; at < 2000; at += 97 {
+		address := startSequencer(t)
+		cut, whole := &shared{}, &shared{}
+		one, endOne := runs(t, cut, func(k int) (net.Conn, error) {
+			conn, err := net.Dial("tcp", address)
+			if err != nil || k > 3 {
+				return conn, err
+			}
+			return &sequencertest.Cut{Conn: conn, Reads: at, Writes: sequencertest.Whole}, nil
+		})
+		two, endTwo := runs(t, whole, func(int) (net.Conn, error) { return net.Dial("tcp", address) })
+		var told [2][]string
+		var running sync.WaitGroup
+		for i, n := range []*Node{one, two} {
+			running.Go(func() {
+				for k := range 30 {
+					told[i] = append(told[i], orders(t, n, fmt.Sprint(i, " ", k)))
+				}
+			})
+		}
+		running.Wait()
+		last := orders(t, two, "last")
+		for _, host := range []*shared{cut, whole} {
+			require.Eventually(t, func() bool { txs := host.has(); return len(txs) > 0 && txs[len(txs)-1] == last }, longest, time.Millisecond)
+		}
+		endOne()
+		endTwo()
+		require.Equal(t, whole.has(), cut.has(), "cut after %d bytes", at)
+		times := map[string]int{}
+		for _, tx := range whole.has() {
+			times[tx]++
+		}
+		for _, tx := range append(told[0], told[1]...) {
+			require.Equal(t, 1, times[tx], "%s, cut after %d bytes", tx, at)
+		}
+	}
+}
