@@ -172,7 +172,13 @@ func TestProcessesServeTheirStagesAndThreads(t *testing.T) {
 			page = get("http://" + address + "/metrics")
 			return strings.Contains(page, `qioi_bft_bench_stage_items_total{stage="execute"}`)
 		}, time.Minute, 20*time.Millisecond)
-		assert.Contains(t, page, `qioi_bft_bench_stage_queue_length{stage="batch"}`)
+		for _, name := range []string{"batch", "worker", "execute", "checkpoint", "output"} {
+			assert.Contains(t, page, `qioi_bft_bench_stage_queue_length{stage="`+name+`"}`)
+			assert.Contains(t, page, `qioi_bft_bench_stage_wait_seconds_total{stage="`+name+`"}`)
+		}
+		assert.Contains(t, page, `qioi_bft_bench_stage_queue_capacity{stage="batch"} 16384`)
+		assert.Contains(t, page, `qioi_bft_bench_stage_queue_capacity{stage="output"} 32768`, "two threads have one each")
+		assert.NotContains(t, page, `qioi_bft_bench_stage_queue_length{stage="input"}`)
 		assert.Contains(t, page, "go_sched_gomaxprocs_threads 3")
 	}
 	cancel()

@@ -50,6 +50,7 @@ func Command() *cobra.Command {
 	f.BoolVar(&options.InProcess, "in-process", false, "all replicas in this process")
 	f.StringVar(&options.Profiles, "profiles", "", "write a profile of each replica's measured time into this folder: CPU, and what was allocated since it started")
 	f.StringVar(&options.Metrics, "metrics", "", "serve each replica's metrics and profiles: the first one's at this host:port, the others' at the next ports")
+	f.BoolVar(&options.Breakdown, "breakdown", false, "tell by stage where the time went: in its queue and at work, how saturated it is and how much waits")
 	f.StringVar(&json, "json", "", "write the result as JSON to this file (-: to stdout, instead of text)")
 	cmd.AddCommand(replicaCommand(), busyCommand(), simulateCommand())
 	return cmd

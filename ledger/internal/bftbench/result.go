@@ -29,6 +29,8 @@ type Result struct {
 	CPU    float64            `json:"cpu_us"`
 	Stages map[string]float64 `json:"stages_us"`
 	Floor  Floor              `json:"floor"`
+	// Breakdown is where the time went, by stage, in the order of a transaction's way, where that was asked for.
+	Breakdown []StageTimes `json:"breakdown,omitempty"`
 	// Costs is what a simulated run was computed from.
 	Costs *simulate.Costs `json:"costs,omitempty"`
 }
@@ -58,7 +60,7 @@ type Stage struct {
 	Threads    int     `json:"threads"`
 	Saturation float64 `json:"saturation"` // Saturation is for which part of the time each thread worked.
 	CPU        float64 `json:"cpu_us"`     // CPU is in microseconds per transaction.
-	Queue      float64 `json:"queue"`      // Queue is how many items waited when the stage looked, in the mean.
+	Queue      float64 `json:"queue"`      // Queue is how many items waited at once, in the mean.
 }
 
 // Client is the clients' process.
@@ -135,6 +137,9 @@ func (r *Result) WriteText(w io.Writer) error {
 			text += fmt.Sprintf("%-8d %-11s %8d %10.0f%% %12.2f %8.1f\n", one.ID, s.Name, s.Threads, 100*s.Saturation, s.CPU, s.Queue)
 		}
 		text += fmt.Sprintf("%-8d %-11s %8s %11s %12.2f\n", one.ID, "process", "", "", one.CPU)
+	}
+	if len(r.Breakdown) > 0 {
+		text += breakdownText(r.Breakdown)
 	}
 	_, err := io.WriteString(w, text)
 	return err

@@ -31,6 +31,8 @@ type Options struct {
 	Profiles  string // Profiles is the folder for profiles of each replica's measured time; "": none are made.
 	// Metrics is where the first replica serves metrics, as host:port; the others at the next ports. "": nowhere.
 	Metrics string
+	// Breakdown has the result tell where the time went, by stage.
+	Breakdown bool
 }
 
 // ErrNothing ends a run without a single transaction.
@@ -62,7 +64,7 @@ func Measure(ctx context.Context, run plan.Run, o Options) (_ *Result, err error
 	if err != nil {
 		return nil, err
 	}
-	s := &session{run: run, keys: keys, inProcess: o.InProcess, metrics: o.Metrics}
+	s := &session{run: run, keys: keys, inProcess: o.InProcess, metrics: o.Metrics, breakdown: o.Breakdown}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	if err := s.start(); err != nil {
 		return nil, err
@@ -88,7 +90,8 @@ type session struct {
 	members   []member
 	machine   *clients.Machine
 
-	metrics string
+	metrics   string
+	breakdown bool
 }
 
 func (s *session) start() (err error) {
@@ -276,6 +279,7 @@ func (s *session) result(seen clients.Measured, elapsed time.Duration) *Result {
 // addReplicas says what each replica used per transaction.
 func (s *session) addReplicas(found *Result, before, after samples) {
 	done := found.Throughput * found.Seconds
+	counted := make([][]stage.Sample, len(s.members))
 	for i := range s.members {
 		a, b := after.of[i], before.of[i]
 		one := Replica{
@@ -285,8 +289,8 @@ func (s *session) addReplicas(found *Result, before, after samples) {
 		rest := one.CPU
 		for j := range a.Stages {
 			d := a.Stages[j].Since(b.Stages[j])
-			st := Stage{Name: d.Name, Threads: d.Threads, Saturation: d.Saturation(found.Seconds), CPU: 1e6 * d.CPU / done, Queue: d.Waiting}
-			one.Stages = append(one.Stages, st)
+			st := Stage{Name: d.Name, Threads: d.Threads, Saturation: d.Saturation(found.Seconds), CPU: 1e6 * d.CPU / done, Queue: d.Queue(found.Seconds)}
+			counted[i], one.Stages = append(counted[i], d), append(one.Stages, st)
 			found.Stages[st.Name] += st.CPU
 			rest -= st.CPU
 		}
@@ -296,6 +300,9 @@ func (s *session) addReplicas(found *Result, before, after samples) {
 			found.CPU += one.CPU
 		}
 		found.Replicas = append(found.Replicas, one)
+	}
+	if s.breakdown {
+		found.Breakdown = breakdown(counted, found.Seconds)
 	}
 	if s.inProcess {
 		found.CPU = found.Clients.CPU // one process has it all

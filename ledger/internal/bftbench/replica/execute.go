@@ -36,7 +36,7 @@ func (e *executor) run(ctx context.Context) error {
 			return ctx.Err()
 		case o := <-e.r.execs:
 			span := meter.Begin()
-			p, err := e.execute(o)
+			p, err := e.execute(stage.Take(&span, o))
 			if e.r.worker.inline != nil {
 				e.r.worker.inline.flush()
 			}
@@ -135,8 +135,9 @@ func (r *Replica) runCheckpoint(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case p := <-r.syncs:
+		case waiting := <-r.syncs:
 			span := meter.Begin()
+			p := stage.Take(&span, waiting)
 			p.state = summary(p)
 			p.since = nil
 			span.End(1)

@@ -190,9 +190,9 @@ func (r *Replica) runBatch(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case t := <-r.batches:
+		case waiting := <-r.batches:
 			span := r.meters[stage.Batch].Begin()
-			t = r.prepare(t)
+			t := r.prepare(stage.Take(&span, waiting))
 			span.End(1)
 			put(ctx, r.work, t)
 		}

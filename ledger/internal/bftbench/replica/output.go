@@ -81,13 +81,13 @@ func (r *Replica) post(p parcel) {
 	out := r.outs[p.to.queue%len(r.outs)]
 	if p.to.machine != 0 {
 		select { // clients always read
-		case out <- p:
+		case out <- stage.Wait(p):
 		case <-r.stopped:
 		}
 		return
 	}
 	select {
-	case out <- p:
+	case out <- stage.Wait(p):
 	default:
 		r.dropped.Add(1)
 	}
@@ -138,7 +138,7 @@ func (s *sender) flush() {
 	s.dirty = s.dirty[:0]
 }
 
-func (r *Replica) runOutput(ctx context.Context, out chan parcel) error {
+func (r *Replica) runOutput(ctx context.Context, out chan stage.Waiting[parcel]) error {
 	meter := r.meters[stage.Output]
 	s := newSender(r)
 	for {
@@ -147,10 +147,10 @@ func (r *Replica) runOutput(ctx context.Context, out chan parcel) error {
 			return ctx.Err()
 		case p := <-out:
 			span := meter.Begin()
-			s.send(p)
+			s.send(stage.Take(&span, p))
 			units := 1
 			for n := min(len(out), burst); n > 0; n-- {
-				s.send(<-out)
+				s.send(stage.Take(&span, <-out))
 				units++
 			}
 			s.flush()

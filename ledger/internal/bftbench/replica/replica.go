@@ -47,12 +47,12 @@ type Replica struct {
 
 	cutter   cutter
 	verified verified
-	batches  chan task
-	work     chan task
-	points   chan point
-	execs    chan bft.Ordered
-	syncs    chan point
-	outs     []chan parcel
+	batches  chan stage.Waiting[task]
+	work     chan stage.Waiting[task]
+	points   chan stage.Waiting[point] // points are the worker's, too
+	execs    chan stage.Waiting[bft.Ordered]
+	syncs    chan stage.Waiting[point]
+	outs     []chan stage.Waiting[parcel]
 	tokens   chan struct{} // of the input stage
 
 	meters  map[string]*stage.Meter
@@ -99,12 +99,13 @@ func New(cfg Config) (*Replica, error) {
 		return nil, err
 	}
 	s := cfg.Run.Stages
-	r.batches, r.work, r.points = make(chan task, queued), make(chan task, queued), make(chan point, 64)
-	r.execs, r.syncs = make(chan bft.Ordered, cfg.Run.Window()+64), make(chan point, 64)
+	r.batches, r.work = make(chan stage.Waiting[task], queued), make(chan stage.Waiting[task], queued)
+	r.execs = make(chan stage.Waiting[bft.Ordered], cfg.Run.Window()+64)
+	r.points, r.syncs = make(chan stage.Waiting[point], 64), make(chan stage.Waiting[point], 64)
 	r.failed, r.stopped = make(chan error, 1), make(chan struct{})
 	r.tokens = make(chan struct{}, max(1, s.Input))
 	for range s.Output {
-		r.outs = append(r.outs, make(chan parcel, queued))
+		r.outs = append(r.outs, make(chan stage.Waiting[parcel], queued))
 	}
 	r.measure()
 	r.executor = newExecutor(r, table)
@@ -115,20 +116,41 @@ func New(cfg Config) (*Replica, error) {
 
 func (r *Replica) measure() {
 	s := r.cfg.Run.Stages
-	add := func(name string, threads int, queue func() int) {
-		r.meters[name] = &stage.Meter{Name: name, Threads: threads, Queue: queue}
-	}
-	add(stage.Input, s.Input, nil)
-	add(stage.Batch, s.Batch, func() int { return len(r.batches) })
-	add(stage.Worker, 1, func() int { return len(r.work) })
-	add(stage.Execute, s.Execute, func() int { return len(r.execs) })
-	add(stage.Checkpoint, s.Checkpoint, func() int { return len(r.syncs) })
-	add(stage.Output, s.Output, func() (all int) {
-		for _, out := range r.outs {
-			all += len(out)
+	add := func(name string, threads int, queues ...gauged) {
+		m := &stage.Meter{Name: name, Threads: threads}
+		if threads > 0 && len(queues) > 0 {
+			m.Queue = func() (all int) {
+				for _, q := range queues {
+					all += q.length()
+				}
+				return all
+			}
+			for _, q := range queues {
+				m.Capacity += q.capacity
+			}
 		}
-		return all
-	})
+		r.meters[name] = m
+	}
+	add(stage.Input, s.Input)
+	add(stage.Batch, s.Batch, gauge(r.batches))
+	add(stage.Worker, 1, gauge(r.work), gauge(r.points))
+	add(stage.Execute, s.Execute, gauge(r.execs))
+	add(stage.Checkpoint, s.Checkpoint, gauge(r.syncs))
+	var outs []gauged
+	for _, out := range r.outs {
+		outs = append(outs, gauge(out))
+	}
+	add(stage.Output, s.Output, outs...)
+}
+
+// gauged is a queue as a meter sees it.
+type gauged struct {
+	length   func() int
+	capacity int
+}
+
+func gauge[T any](queue chan T) gauged {
+	return gauged{func() int { return len(queue) }, cap(queue)}
 }
 
 // Address is where it listens.
@@ -237,13 +259,14 @@ func (r *Replica) fail(err error) {
 	}
 }
 
-// put waits for room in a queue.
-func put[T any](ctx context.Context, queue chan T, item T) {
+// put waits for room in a queue. An item that waits for room waits for the stage, too.
+func put[T any](ctx context.Context, queue chan stage.Waiting[T], item T) {
+	waiting := stage.Wait(item)
 	select {
-	case queue <- item:
+	case queue <- waiting:
 	default:
 		select {
-		case queue <- item:
+		case queue <- waiting:
 		case <-ctx.Done():
 		}
 	}

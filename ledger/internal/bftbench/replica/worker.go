@@ -41,8 +41,8 @@ func (w *worker) run(ctx context.Context) error {
 		return err
 	}
 	for {
-		var t task
-		var p point
+		var t stage.Waiting[task]
+		var p stage.Waiting[point]
 		is, timed := false, false
 		select {
 		case <-ctx.Done():
@@ -61,13 +61,13 @@ func (w *worker) run(ctx context.Context) error {
 			w.due = 0
 			err = w.step(ctx, bft.Tick{})
 		case is:
-			err = w.take(ctx, t)
+			err = w.take(ctx, stage.Take(&span, t))
 			for n := min(len(w.r.work), burst); n > 0 && err == nil; n-- {
-				err = w.take(ctx, <-w.r.work)
+				err = w.take(ctx, stage.Take(&span, <-w.r.work))
 				units++
 			}
 		default:
-			err = w.step(ctx, w.r.vouch(p))
+			err = w.step(ctx, w.r.vouch(stage.Take(&span, p)))
 		}
 		if w.inline != nil {
 			w.inline.flush()

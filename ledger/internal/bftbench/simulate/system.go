@@ -99,7 +99,10 @@ func (c *Costs) measureThreads() error {
 	meter := &stage.Meter{}
 	c.Meter = c.measure(100, func(n int) {
 		for range n {
-			meter.Begin().End(1)
+			waiting := stage.Wait(n)
+			span := meter.Begin()
+			stage.Take(&span, waiting)
+			span.End(1)
 		}
 	})
 	return nil

@@ -26,22 +26,23 @@ var Names = []string{Input, Batch, Worker, Execute, Checkpoint, Output}
 
 // Meter is one stage's. Its goroutines share it.
 type Meter struct {
-	Name    string
-	Threads int          // Threads is how many work at once; 0: the worker does it
-	Queue   func() int   // Queue is how many items wait; nil: nothing can
-	busy    atomic.Int64 // busy is wall time at work, in nanoseconds of all threads together
-	cpu     atomic.Int64 // cpu is CPU time at work, likewise
-	spans   atomic.Int64 // spans is how many pieces of work were begun
-	units   atomic.Int64 // units is how many items were done
-	known   atomic.Int64 // known is how many of them cpu is of
-	waiting atomic.Int64 // waiting is the sum of the queue's lengths as found
-	looks   atomic.Int64 // looks is how often it was looked at
+	Name     string
+	Threads  int          // Threads is how many work at once; 0: the worker does it
+	Queue    func() int   // Queue is how many items wait; nil: nothing can
+	Capacity int          // Capacity is how many can; 0: none
+	busy     atomic.Int64 // busy is wall time at work, in nanoseconds of all threads together
+	cpu      atomic.Int64 // cpu is CPU time at work, likewise
+	spans    atomic.Int64 // spans is how many pieces of work were begun
+	units    atomic.Int64 // units is how many items were done
+	known    atomic.Int64 // known is how many of them cpu is of
+	waited   atomic.Int64 // waited is how long those were in the queue, in nanoseconds of all items together
 }
 
 // Span is a piece of work under way.
 type Span struct {
 	meter  *Meter
-	began  time.Time
+	began  time.Duration
+	waited time.Duration // waited is of the items that were taken for it
 	cpu    time.Duration
 	thread int // thread is whose CPU time cpu is; 0: nobody looked
 }
@@ -52,11 +53,7 @@ const eachCPU = 8
 
 // Begin notes that a goroutine has something to do.
 func (m *Meter) Begin() Span {
-	if m.Queue != nil {
-		m.waiting.Add(int64(m.Queue()))
-		m.looks.Add(1)
-	}
-	s := Span{meter: m, began: time.Now()}
+	s := Span{meter: m, began: now()}
 	if m.spans.Add(1)%eachCPU == 1 {
 		s.thread, s.cpu = unix.Gettid(), ThreadTime()
 	}
@@ -65,9 +62,10 @@ func (m *Meter) Begin() Span {
 
 // End notes that it has done so many items.
 func (s Span) End(units int) {
-	wall := time.Since(s.began)
+	wall := now() - s.began
 	s.meter.busy.Add(int64(wall))
 	s.meter.units.Add(int64(units))
+	s.meter.waited.Add(int64(s.waited))
 	if s.thread == 0 {
 		return
 	}
@@ -99,22 +97,21 @@ func ProcessTime() time.Duration {
 
 // Sample is what a meter has counted so far, or between two samples.
 type Sample struct {
-	Name    string  `json:"stage"`
-	Threads int     `json:"threads"`
-	Busy    float64 `json:"busy_seconds"`
-	CPU     float64 `json:"cpu_seconds"`
-	Units   int64   `json:"units"`
-	Known   int64   `json:"known"`       // Known is of how many units CPU is; Since makes it that of all.
-	Waiting float64 `json:"waiting"`     // Waiting is the mean length of the queue as its stage found it.
-	Looks   int64   `json:"looks"`       // Looks is how often it was looked at.
-	Total   int64   `json:"waiting_sum"` // Total is the sum of the lengths.
+	Name     string  `json:"stage"`
+	Threads  int     `json:"threads"`
+	Busy     float64 `json:"busy_seconds"`
+	CPU      float64 `json:"cpu_seconds"`
+	Units    int64   `json:"units"`
+	Known    int64   `json:"known"`          // Known is of how many units CPU is; Since makes it that of all.
+	Waited   float64 `json:"waited_seconds"` // Waited is time in the queue, of all units together.
+	Capacity int     `json:"capacity"`       // Capacity is how many units the queue holds; 0: there is none.
 }
 
 // Sample reads it.
 func (m *Meter) Sample() Sample {
 	return Sample{
 		Name: m.Name, Threads: m.Threads, Busy: time.Duration(m.busy.Load()).Seconds(), CPU: time.Duration(m.cpu.Load()).Seconds(),
-		Units: m.units.Load(), Known: m.known.Load(), Looks: m.looks.Load(), Total: m.waiting.Load(),
+		Units: m.units.Load(), Known: m.known.Load(), Waited: time.Duration(m.waited.Load()).Seconds(), Capacity: m.Capacity,
 	}
 }
 
@@ -127,20 +124,30 @@ func (s Sample) Since(before Sample) Sample {
 	if s.Known > 0 {
 		s.CPU *= float64(s.Units) / float64(s.Known)
 	}
-	s.Looks -= before.Looks
-	s.Total -= before.Total
-	if s.Looks > 0 {
-		s.Waiting = float64(s.Total) / float64(s.Looks)
-	}
+	s.Waited -= before.Waited
 	return s
+}
+
+// Queue is how many units waited at once in an interval, in the mean: by Little's law, the time that all of them waited
+// per time.
+func (s Sample) Queue(seconds float64) float64 { return ratio(s.Waited, seconds) }
+
+// Wait is for how many seconds a unit was in the queue, in the mean.
+func (s Sample) Wait() float64 { return ratio(s.Waited, float64(s.Units)) }
+
+// Service is for how many seconds a thread worked on a unit, in the mean.
+func (s Sample) Service() float64 { return ratio(s.Busy, float64(s.Units)) }
+
+func ratio(a, b float64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return a / b
 }
 
 // Saturation is for which part of an interval each thread worked: at 1 the stage can do no more.
 func (s Sample) Saturation(seconds float64) float64 {
-	if s.Threads == 0 || seconds <= 0 {
-		return 0
-	}
-	return s.Busy / seconds / float64(s.Threads)
+	return ratio(s.Busy, seconds*float64(s.Threads))
 }
 
 // Register gives the meter's figures to a registry.
@@ -157,12 +164,12 @@ func (m *Meter) Register(to prometheus.Registerer) {
 		to.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "qioi_bft_bench_" + name, Help: help, ConstLabels: labels}, value))
 	}
 	gauge("stage_threads", "How many work at once; 0: the worker does it.", func() float64 { return float64(m.Threads) })
-	gauge("stage_queue_length", "Items that wait for the stage.", func() float64 {
-		if m.Queue == nil {
-			return 0
-		}
-		return float64(m.Queue())
-	})
+	if m.Queue == nil {
+		return
+	}
+	gauge("stage_queue_length", "Items that wait for the stage.", func() float64 { return float64(m.Queue()) })
+	gauge("stage_queue_capacity", "Items that can wait for the stage.", func() float64 { return float64(m.Capacity) })
+	counter("stage_wait_seconds_total", "Time in the stage's queue, of all items that the stage has done.", func() float64 { return m.Sample().Waited })
 }
 
 // Process is what a whole process has used.
