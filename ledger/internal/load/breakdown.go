@@ -15,6 +15,7 @@ import (
 type Breakdown struct {
 	Stages  []StageTimes `json:"stages"`
 	Busy    []Busy       `json:"busy"`
+	Queues  []Queue      `json:"queues,omitempty"`        // of orderers by PBFT and Zyzzyva
 	Missing []string     `json:"missing_nodes,omitempty"` // did not answer, or were restarted meanwhile
 }
 
@@ -38,6 +39,13 @@ type Busy struct {
 	Share float64 `json:"share"`
 }
 
+// Queue is how many items waited for a stage at the node where most did, as each item that came found it, in the mean.
+type Queue struct {
+	Stage string  `json:"stage"`
+	Node  string  `json:"node"`
+	Found float64 `json:"mean_found"`
+}
+
 // The stages of a transaction, and the histogram that tells of each.
 var stageSources = []struct {
 	stage, family string
@@ -55,10 +63,15 @@ var busySources = []struct {
 	labels        []label
 }{
 	{"order", "qioi_orderer_busy_seconds_total", nil},
+	{"write", "qioi_orderer_stage_busy_seconds_total", []label{{"stage", "write"}}},
+	{"apply", "qioi_orderer_stage_busy_seconds_total", []label{{"stage", "apply"}}},
 	{"verify", "qioi_pipeline_busy_seconds_total", []label{{"stage", "verify"}}},
 	{"commit", "qioi_pipeline_busy_seconds_total", []label{{"stage", "commit"}}},
 	{"flush", "qioi_pipeline_busy_seconds_total", []label{{"stage", "flush"}}},
 }
+
+// queueSources are the stages whose queues count what each item finds there.
+var queueSources = []string{"write", "apply"}
 
 // observer asks a channel's peers and orderers.
 type observer struct {
@@ -99,49 +112,89 @@ func (o *observer) watch(ctx context.Context, from time.Time) func() *Breakdown 
 // compare tells what happened between two looks at the nodes.
 func (o *observer) compare(before, after []page, elapsed time.Duration) *Breakdown {
 	b := &Breakdown{Stages: []StageTimes{}, Busy: []Busy{}}
-	there := make([]bool, len(o.nodes))
+	w := window{elapsed: elapsed, ours: label{"channel", o.channel}}
 	for i, node := range o.nodes {
-		there[i] = before[i] != nil && after[i] != nil && startOf(before[i]) == startOf(after[i])
-		if !there[i] {
+		if before[i] == nil || after[i] == nil || startOf(before[i]) != startOf(after[i]) {
 			b.Missing = append(b.Missing, node.Name)
+			continue
 		}
+		w.nodes = append(w.nodes, seen{node.Name, before[i], after[i]})
 	}
-	ours := label{"channel", o.channel}
 	for _, source := range stageSources {
-		var all buckets
-		for i := range o.nodes {
-			if !there[i] {
-				continue
-			}
-			labels := append(source.labels, ours)
-			for _, metric := range after[i].series(source.family, labels...) {
-				all.add(metric.GetHistogram(), 1)
-			}
-			for _, metric := range before[i].series(source.family, labels...) {
-				all.add(metric.GetHistogram(), -1)
-			}
-		}
-		if all.total > 0 {
+		if all := w.observed(source.family, source.labels); all.total > 0 {
 			b.Stages = append(b.Stages, all.times(source.stage, elapsed))
 		}
 	}
 	for _, source := range busySources {
-		most := Busy{Stage: source.stage}
-		for i, node := range o.nodes {
-			if !there[i] {
-				continue
-			}
-			labels := append(source.labels, ours)
-			share := (after[i].counter(source.family, labels...) - before[i].counter(source.family, labels...)) / elapsed.Seconds()
-			if share > most.Share {
-				most.Node, most.Share = node.Name, share
-			}
-		}
-		if most.Node != "" {
+		if most := w.busiest(source.family, source.labels); most.Node != "" {
+			most.Stage = source.stage
 			b.Busy = append(b.Busy, most)
 		}
 	}
+	for _, stage := range queueSources {
+		if most := w.fullest(stage); most.Node != "" {
+			b.Queues = append(b.Queues, most)
+		}
+	}
 	return b
+}
+
+// window is two looks at the nodes that can be compared.
+type window struct {
+	nodes   []seen
+	elapsed time.Duration
+	ours    label // ours is of the channel's series
+}
+
+// seen is a node at both.
+type seen struct {
+	name          string
+	before, after page
+}
+
+// observed is what a histogram of all nodes has gained.
+func (w *window) observed(family string, labels []label) (all buckets) {
+	labels = append(slices.Clip(labels), w.ours)
+	for _, node := range w.nodes {
+		for _, metric := range node.after.series(family, labels...) {
+			all.add(metric.GetHistogram(), 1)
+		}
+		for _, metric := range node.before.series(family, labels...) {
+			all.add(metric.GetHistogram(), -1)
+		}
+	}
+	return all
+}
+
+// gained is what a node's counter has gained.
+func (w *window) gained(node seen, family string, labels ...label) float64 {
+	labels = append(slices.Clip(labels), w.ours)
+	return node.after.counter(family, labels...) - node.before.counter(family, labels...)
+}
+
+// busiest is the node where a stage worked most, if it did anywhere.
+func (w *window) busiest(family string, labels []label) (most Busy) {
+	for _, node := range w.nodes {
+		if share := w.gained(node, family, labels...) / w.elapsed.Seconds(); share > most.Share {
+			most.Node, most.Share = node.name, share
+		}
+	}
+	return most
+}
+
+// fullest is the node where items found most waiting for a stage, if any came anywhere.
+func (w *window) fullest(stage string) Queue {
+	most, queue := Queue{Stage: stage}, label{"queue", stage}
+	for _, node := range w.nodes {
+		came := w.gained(node, "qioi_orderer_queue_items_total", queue)
+		if came <= 0 {
+			continue
+		}
+		if found := w.gained(node, "qioi_orderer_queue_found_total", queue) / came; most.Node == "" || found > most.Found {
+			most.Node, most.Found = node.name, found
+		}
+	}
+	return most
 }
 
 // startOf tells a process from its successor, whose counters begin at zero.
@@ -174,6 +227,13 @@ func (b *Breakdown) text() string {
 			words[i] = fmt.Sprintf("%s %.0f %% (%s)", busy.Stage, 100*busy.Share, busy.Node)
 		}
 		text += "busy       " + strings.Join(words, "   ") + "\n"
+	}
+	if len(b.Queues) > 0 {
+		words := make([]string, len(b.Queues))
+		for i, queue := range b.Queues {
+			words[i] = fmt.Sprintf("%s %.2f (%s)", queue.Stage, queue.Found, queue.Node)
+		}
+		text += "queues     " + strings.Join(words, "   ") + "\n"
 	}
 	if len(b.Missing) > 0 {
 		text += "no figures of " + strings.Join(b.Missing, ", ") + "\n"

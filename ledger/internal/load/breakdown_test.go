@@ -23,6 +23,8 @@ type toyNode struct {
 	stage *prometheus.HistogramVec
 	busy  *prometheus.CounterVec
 	start prometheus.Gauge
+	// Of an orderer's stages:
+	orders, came, found *prometheus.CounterVec
 }
 
 func newToyNode(t *testing.T, name string) *toyNode {
@@ -32,7 +34,12 @@ func newToyNode(t *testing.T, name string) *toyNode {
 		busy:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "qioi_pipeline_busy_seconds_total"}, []string{"channel", "stage"}),
 		start: prometheus.NewGauge(prometheus.GaugeOpts{Name: "process_start_time_seconds"}),
 	}
-	registry.MustRegister(n.stage, n.busy, n.start)
+	counter := func(name, of string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name}, []string{"channel", of})
+	}
+	n.orders = counter("qioi_orderer_stage_busy_seconds_total", "stage")
+	n.came, n.found = counter("qioi_orderer_queue_items_total", "queue"), counter("qioi_orderer_queue_found_total", "queue")
+	registry.MustRegister(n.stage, n.busy, n.start, n.orders, n.came, n.found)
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(server.Close)
 	n.Node = network.Node{Name: name, Role: "peer", Operations: strings.TrimPrefix(server.URL, "http://")}
@@ -74,6 +81,30 @@ func TestTheBreakdownIsAboutTheWindowTheChannelAndAllNodes(t *testing.T) {
 	assert.InDelta(t, 0.2, b.Busy[0].Share, 1e-9)
 	assert.Empty(t, b.Missing)
 	assert.Contains(t, b.text(), "busy       flush 20 % (peer1)\n")
+	assert.Empty(t, b.Queues)
+	assert.NotContains(t, b.text(), "queues")
+}
+
+// TestTheBreakdownNamesTheOrdererWhereMostWaits, which need not be the one that works most.
+func TestTheBreakdownNamesTheOrdererWhereMostWaits(t *testing.T) {
+	one, two := newToyNode(t, "orderer1"), newToyNode(t, "orderer2")
+	o := &observer{channel: "mychannel", nodes: []network.Node{one.Node, two.Node}}
+	add := func(n *toyNode, channel, stage string, busy, came, found float64) {
+		n.orders.WithLabelValues(channel, stage).Add(busy)
+		n.came.WithLabelValues(channel, stage).Add(came)
+		n.found.WithLabelValues(channel, stage).Add(found)
+	}
+	add(one, "mychannel", "write", 100, 10, 10_000) // before the window
+	add(two, "mychannel", "write", 0, 0, 0)
+	before := scrape(context.Background(), o.nodes)
+	add(one, "mychannel", "write", 6, 200, 100)
+	add(two, "mychannel", "write", 4, 100, 150)
+	add(two, "mychannel", "apply", 1, 50, 0)
+	add(two, "other", "apply", 9, 1, 1000)
+	b := o.compare(before, scrape(context.Background(), o.nodes), 10*time.Second)
+	assert.Equal(t, []Busy{{"write", "orderer1", 0.6}, {"apply", "orderer2", 0.1}}, b.Busy)
+	assert.Equal(t, []Queue{{"write", "orderer2", 1.5}, {"apply", "orderer2", 0}}, b.Queues)
+	assert.Contains(t, b.text(), "queues     write 1.50 (orderer2)   apply 0.00 (orderer2)\n")
 }
 
 func TestNodesThatCannotBeComparedAreNamed(t *testing.T) {

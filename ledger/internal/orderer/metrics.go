@@ -96,7 +96,7 @@ func (m *metrics) saturation(ch *channel) {
 		m.group(ch)
 	}
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "qioi", Subsystem: "orderer", Name: "busy_seconds_total", Help: "Time that consensus has worked, fsync included.", ConstLabels: labels,
+		Namespace: "qioi", Subsystem: "orderer", Name: "busy_seconds_total", Help: "Time that consensus has worked, fsync included; of PBFT and Zyzzyva without it, which is of the stage write.", ConstLabels: labels,
 	}, func() float64 {
 		if part := ch.part(); part != nil {
 			return part.Busy()

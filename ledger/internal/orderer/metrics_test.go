@@ -3,7 +3,9 @@ package orderer
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,11 +19,7 @@ func TestQueuesAndWorkAreShown(t *testing.T) {
 		c.start(i)
 	}
 	c.orderAt(0, "first")
-	response, err := http.Get("http://" + c.node(0).Operations + "/metrics")
-	require.NoError(t, err)
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
+	text := metricsOf(t, c.node(0).Operations)
 	for _, series := range []string{
 		`qioi_orderer_queue_depth{channel="mychannel",queue="proposals"} 0`, `qioi_orderer_queue_depth{channel="mychannel",queue="messages"} `,
 		`qioi_orderer_queue_depth{channel="mychannel",queue="answers"} 0`, `qioi_orderer_busy_seconds_total{channel="mychannel"} `,
@@ -32,7 +30,44 @@ func TestQueuesAndWorkAreShown(t *testing.T) {
 		`deliver_streams_opened `,
 		`qioi_orderer_outgoing_depth{to="` + c.node(1).Address + `"} `,
 	} {
-		assert.Contains(t, string(text), series)
+		assert.Contains(t, text, series)
 	}
-	assert.NotContains(t, string(text), `qioi_orderer_busy_seconds_total{channel="mychannel"} 0`+"\n")
+	assert.NotContains(t, text, `qioi_orderer_busy_seconds_total{channel="mychannel"} 0`+"\n")
+}
+
+// TestReplicasShowTheirStages: those that run beside the one that steps, after a transaction has passed them.
+func TestReplicasShowTheirStages(t *testing.T) {
+	for _, consenter := range []string{"bft", "zyzzyva"} {
+		t.Run(consenter, func(t *testing.T) {
+			c := newCluster(t, agreeingBy(consenter, 4))
+			for i := range 4 {
+				c.start(i)
+			}
+			c.orderAt(0, "first")
+			page := func() string { return metricsOf(t, c.node(0).Operations) }
+			for _, stage := range []string{"write", "apply"} {
+				for _, series := range []string{
+					`qioi_orderer_stage_busy_seconds_total{channel="mychannel",stage="` + stage + `"} `,
+					`qioi_orderer_queue_items_total{channel="mychannel",queue="` + stage + `"} `,
+				} {
+					require.Contains(t, page(), series)
+					// A client has its answer before the stage is done with what led to it.
+					require.Eventually(t, func() bool { return !strings.Contains(page(), series+"0\n") }, time.Minute, 10*time.Millisecond, series)
+				}
+				for _, series := range []string{"queue_depth", "queue_found_total"} {
+					assert.Contains(t, page(), `qioi_orderer_`+series+`{channel="mychannel",queue="`+stage+`"} `)
+				}
+			}
+		})
+	}
+}
+
+func metricsOf(t *testing.T, operations string) string {
+	t.Helper()
+	response, err := http.Get("http://" + operations + "/metrics")
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(text)
 }

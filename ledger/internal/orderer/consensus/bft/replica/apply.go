@@ -36,9 +36,12 @@ func (n *Node) applyAll(ctx context.Context) error {
 			if !open {
 				return ctx.Err()
 			}
+			n.work.begin(items)
+			n.applying.Work()
 			if err := n.workOff(ctx, items); err != nil {
 				return err
 			}
+			n.applying.Wait()
 			timer.Watch(n.host.Open())
 		case <-timer.C():
 			block := timer.Block()

@@ -63,7 +63,9 @@ type Node struct {
 	inputs     chan news // of the applier
 	disk       *queue[bft.Effects]
 	work       *queue[work]
-	saturation ops.Saturation
+	saturation ops.Saturation // saturation is of the goroutine that steps
+	writing    ops.Saturation
+	applying   ops.Saturation
 	view       atomic.Pointer[bft.View]
 	logged     atomic.Int64 // bytes of the log of votes
 	compactAt  atomic.Int64 // bytes of it at which it is begun anew

@@ -8,6 +8,14 @@ type queue[T any] struct {
 	filled *sync.Cond
 	items  []T
 	closed bool
+	stood  stood
+}
+
+// stood is what a queue has counted, for which no item needs a look at the clock.
+type stood struct {
+	length int    // length is how many items wait now: what was taken waits until it is begun
+	came   uint64 // came is how many were put so far
+	found  uint64 // found is how many waited when an item came, of all of came
 }
 
 func newQueue[T any]() *queue[T] {
@@ -19,6 +27,9 @@ func newQueue[T any]() *queue[T] {
 func (q *queue[T]) put(item T) {
 	q.mu.Lock()
 	q.items = append(q.items, item)
+	q.stood.came++
+	q.stood.found += uint64(q.stood.length)
+	q.stood.length++
 	q.mu.Unlock()
 	q.filled.Signal()
 }
@@ -40,4 +51,18 @@ func (q *queue[T]) close() {
 	q.closed = true
 	q.mu.Unlock()
 	q.filled.Broadcast()
+}
+
+// begin notes that the work on items that were taken begins.
+func (q *queue[T]) begin(items []T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stood.length -= len(items)
+}
+
+// stands tells what the queue has counted. Any goroutine may ask.
+func (q *queue[T]) stands() stood {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.stood
 }

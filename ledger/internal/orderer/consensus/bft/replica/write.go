@@ -14,6 +14,8 @@ func (n *Node) write(ctx context.Context) error {
 		if batch == nil {
 			return ctx.Err()
 		}
+		n.disk.begin(batch)
+		n.writing.Work()
 		if err := n.persist(batch); err != nil {
 			return err
 		}
@@ -35,6 +37,7 @@ func (n *Node) write(ctx context.Context) error {
 			}
 		}
 		n.send(out)
+		n.writing.Wait()
 		letSend()
 	}
 }
