@@ -86,7 +86,7 @@ _STAGES = {
     "stage": ("endorse", "submit", "commit"),
     "node": ("endorse", "order", "validate", "flush"),
     "part": ("endorse", "order", "validate"),
-    "busy": ("order", "verify", "commit", "flush"),
+    "busy": ("order", "write", "apply", "verify", "commit", "flush"),
     "cpu": (*_PIPELINE, "runtime"),
     "primary": _PIPELINE,
     "backup": _PIPELINE,

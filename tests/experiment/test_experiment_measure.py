@@ -89,6 +89,7 @@ def test_a_round_that_committed_nothing_is_an_error() -> None:
 
 
 def test_stages_are_the_clients_and_the_nodes() -> None:
+    of_orderers = [{"stage": "write", "share": 0.25}, {"stage": "apply", "share": 0.125}]
     document = {
         "committed": 1,
         "latency_ms": {"mean": 9.0},
@@ -96,11 +97,11 @@ def test_stages_are_the_clients_and_the_nodes() -> None:
         "kinds": {"get": {"committed": 4, "latency_ms": {"min": 1, "p25": 2, "p50": 3, "p75": 4, "max": 5, "mean": 3}}},
         "breakdown": {
             "stages": [{"stage": "order", "mean_ms": 2.5}],
-            "busy": [{"stage": "verify", "share": 0.1}, {"stage": "verify", "share": 0.5}],
+            "busy": [{"stage": "verify", "share": 0.1}, {"stage": "verify", "share": 0.5}, *of_orderers],
         },
     }
     quartiles = {f"kind.get.{part}": value for part, value in zip(QUARTILES, (1, 2, 3, 4, 5), strict=True)}
-    of_stages = {"stage.endorse": 1.5, "node.order": 2.5, "busy.verify": 50.0}
+    of_stages = {"stage.endorse": 1.5, "node.order": 2.5, "busy.verify": 50.0, "busy.write": 25.0, "busy.apply": 12.5}
     assert stages(document) == {**of_stages, "kind.get.count": 4, **quartiles}
     assert all(known_metric(name) and metric(name).title for name in stages(document))
     assert stages({"committed": 0, "stages_ms": {"endorse": {"mean": 0}}}) == {}
