@@ -18,6 +18,7 @@ from qioi.lab.options import LabOptions
 from qioi.lab.readiness import leaderless
 from qioi.lab.site import Say, Site
 from qioi.lab.systems import fabric_files as files
+from qioi.lab.systems.fabric_contracts import Definition, define
 from qioi.lab.systems.fabric_shape import DOMAIN, ORDERERS, Peer, local, shape_of
 from qioi.lab.systems.system import Patience
 from qioi.model import Role
@@ -128,33 +129,25 @@ class FabricSystem:
             self._peer(peer, ["channel", "join", "-b", block])
 
     def _define(self, name: str, channel: str) -> None:
-        """Approve a contract for each organisation and commit it, which returns when every peer has it."""
-        definition = ["--channelID", channel, "--name", name, "--version", "1.0", "--sequence", "1"]
-        definition += ["--signature-policy", self._shape.chaincodes[name]]
-        definition += ["-o", self._shape.orderers[0].address, "--tls"]
-        definition += ["--cafile", str(self._directory / ORDERERS / f"tlsca/tlsca.{DOMAIN}-cert.pem")]
-        lifecycle = ["lifecycle", "chaincode"]
-        for peer in self._shape.organisations:
-            approval = [*lifecycle, "approveformyorg", "--package-id", self._packages[name], *definition]
-            self._peer(peer, approval)
-        endorsers = [
-            word
-            for peer in self._shape.peers
-            for word in ("--peerAddresses", peer.address, "--tlsRootCertFiles", str(self._directory / peer.tls_ca))
-        ]
-        self._peer(self._shape.peers[0], [*lifecycle, "commit", *definition, *endorsers])
+        """Have all organisations agree to a contract; it returns when every peer has it."""
+        flags = ["--channelID", channel, "--name", name, "--version", "1.0", "--sequence", "1"]
+        flags += ["--signature-policy", self._shape.chaincodes[name]]
+        flags += ["-o", self._shape.orderers[0].address, "--tls"]
+        flags += ["--cafile", str(self._directory / ORDERERS / f"tlsca/tlsca.{DOMAIN}-cert.pem")]
+        definition = Definition(flags, self._packages[name])
+        define(self._peer, definition, self._shape, self._directory)
 
     def _contract(self, peer: Peer, name: str) -> list[str]:
         address = local(self._shape.chaincode_port(peer, name))
         return [str(self._ledger), "chaincode", name, "--listen", address, "--id", self._packages[name],
                 "--processors", "1"]  # fmt: skip
 
-    def _peer(self, peer: Peer, arguments: Sequence[str]) -> None:
+    def _peer(self, peer: Peer, arguments: Sequence[str]) -> str:
         """Run the command ``peer`` as the administrator of a peer's organisation."""
-        self._run("peer", arguments, files.admin_environment(peer, self._directory))
+        return self._run("peer", arguments, files.admin_environment(peer, self._directory))
 
-    def _run(self, program: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Run one of Fabric's programs in the lab's folder; LabError with its last line if it fails."""
+    def _run(self, program: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+        """Run one of Fabric's programs in the lab's folder, and give its output; LabError with its last line."""
         try:
             done = subprocess.run(
                 [self._program(program), *arguments],
@@ -170,6 +163,7 @@ class FabricSystem:
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
             raise LabError(f"Fabric's `{program} {' '.join(arguments[:3])}` failed (status {done.returncode}): {said}")
+        return done.stdout
 
     def _program(self, name: str) -> str:
         return str(self._folder / "bin" / name)
