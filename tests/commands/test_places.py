@@ -53,6 +53,7 @@ def test_restore_and_check_go_by_the_usual_file(usual: Path) -> None:
     assert said.stdout == f"{usual.parent}/kept: nothing is to be restored\n"
 
 
+@pytest.mark.slow
 def test_a_file_that_the_daemon_would_refuse_still_says_whom_to_ask(site: Site) -> None:
     site.component("peer0")
     site.start()

@@ -46,6 +46,7 @@ def test_in_the_journal_each_line_has_its_priority() -> None:
     assert all(line.startswith("<3>") for line in lines[2:])
 
 
+@pytest.mark.slow
 def test_why_it_does_not_start_is_an_error_there() -> None:
     nothing = "No such file or directory: accepted is a readable YAML file"
     assert said("-m", "qioi.cli", "run", "-c", "/nowhere", journal=True, status=1) == [f"<3>Error: /nowhere: {nothing}"]

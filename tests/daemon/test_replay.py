@@ -200,6 +200,7 @@ def test_names_of_peers() -> None:
     assert list(name_peers(paths).values()) == ["a", "a", "a", "x/b", "y/b", "0123456789ab"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(0, 50), st.floats(0, 3599), st.integers(0, 1000), st.sampled_from("cd")), max_size=30

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import pytest
 from toy_experiment import HOST, row
 
 from qioi.experiment.calibration import Calibration, calibrate, speed
@@ -18,6 +19,7 @@ FAST = Calibration(50.0, 25.0, 200.0, 20.0, 375.0)
 SLOW = replace(FAST, verify_us=75.25)
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_the_real_machine(tmp_path: Path) -> None:
     found = calibrate(tmp_path)
     assert all(value > 0 for value in asdict(found).values())

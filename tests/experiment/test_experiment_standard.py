@@ -116,6 +116,7 @@ def run(plan: Plan, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_an_excerpt_has_every_value_and_the_page_but_no_samples(run: Path, tmp_path: Path) -> None:
     page = write_excerpt(run, tmp_path / "kept")
     assert "A toy" in page.read_text()

@@ -173,6 +173,7 @@ def test_an_interrupted_up_leaves_nothing(lab: Lab, base_port: int, number: sign
     assert gone(lab)
 
 
+@pytest.mark.slow
 def test_after_a_killed_up_both_down_and_up_work(lab: Lab, base_port: int) -> None:
     for repair in (lambda: lab.down(), lambda: lab.up(small(base_port))):
         with coming_up(lab, base_port):

@@ -55,6 +55,7 @@ def test_a_server_that_nobody_asks_sleeps_and_one_that_is_closed_ends(tmp_path: 
         get_json(tmp_path / "sock", "/status")
 
 
+@pytest.mark.slow
 def test_whoever_asks_all_the_time_has_a_tenth_of_a_cpu_at_most(tmp_path: Path) -> None:
     """The daemon may have real-time priority, and everybody on the host may ask for metrics."""
     used = []

@@ -124,6 +124,7 @@ def drawn(document: dict[str, object], history: History, width: int, height: int
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
+@pytest.mark.slow
 def test_away_from_a_terminal_each_look_is_printed(site: Site) -> None:
     site.component("peer0")
     process = site.start()

@@ -25,6 +25,7 @@ def test_run(): ...
 """
 
 
+@pytest.mark.slow
 def test_every_way_in_which_pytest_leaves_a_test_out(tmp_path: Path) -> None:
     for name, text in (("test_one.py", TESTS), ("test_two.py", MORE)):
         (tmp_path / name).write_text(text)

@@ -31,6 +31,7 @@ def test_who_is_helped_has_less_for_no_longer_than_a_trial(world: World, known: 
             assert sum(site.lows(one)) <= 4 * WHOLE  # at 0, 60, 180 s, and perhaps once more
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(WORLDS)
 def test_who_is_helped_much_is_not_taken_in_by_noise(world: World) -> None:
@@ -43,6 +44,7 @@ def test_who_is_helped_much_is_not_taken_in_by_noise(world: World) -> None:
             assert max(site.lows(one)) <= WHOLE
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.lists(st.tuples(WORLDS.map(lambda one: replace(one, demands=(1.0,))), st.integers(5, 400)), max_size=6))
 def test_who_is_helped_again_after_other_neighbours_waits_for_a_look_at_most(visits: list[tuple[World, int]]) -> None:

@@ -52,6 +52,7 @@ def test_kept_only_where_they_gain(with_slices: float, without: float, noise: fl
     assert any(on) is (without > 0)  # it was tried
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dt", "low", "high"),
     [(1.0, 0.5, 0.5), (1.0, 2.0, 2.0), (1.0, 1.5, 2.0), (1.0, 3.0, 3.0), (0.1, 0.2, 0.5), (0.1, 2.0, 2.0), (0.1, 1, 2)],
@@ -105,6 +106,7 @@ def test_counts_of_a_channel_that_comes_add_no_total_and_differences_are_summed(
     assert (trial.phase, trial.voids) == (None, 2)
 
 
+@pytest.mark.slow
 def test_noise_is_taken_for_a_gain_in_one_of_so_many_trials_at_the_most() -> None:
     kept = 0
     for seed in range(200):
@@ -132,6 +134,7 @@ def test_slices_that_harm_are_soon_out(harm: float, mean: float, noise: float) -
     assert max(seconds) <= MOST_PAIRS / 2 * PHASE
 
 
+@pytest.mark.slow
 def test_in_twelve_hours_slices_that_harm_are_in_force_for_seconds() -> None:
     host = Host(1.3, 1.0, noise=0.1)
     assert 0 < sum(host.run(12 * 3600)) <= 30

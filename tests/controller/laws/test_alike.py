@@ -83,6 +83,7 @@ policies = st.tuples(
 owed = st.sampled_from([Threshold(100.0, "configuration")] * 8 + [Threshold(None, "none"), Threshold(90.0, AUTO)])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(parts(), min_size=1, max_size=10),

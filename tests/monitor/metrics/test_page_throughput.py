@@ -53,6 +53,7 @@ def test_whatever_stands_there_nothing_but_a_value_error_comes_out(text: str, st
         assert "no Prometheus page" in str(error)  # noqa: PT017
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "times", "problem"),
     [
@@ -173,6 +174,7 @@ def test_no_page_has_more_channels_than_are_looked_at() -> None:
     assert len(parse_page("\n".join(lines).encode()).transactions) == MAX_CHANNELS
 
 
+@pytest.mark.slow
 def test_channels_that_are_made_up_look_after_look_stay_within_bounds() -> None:
     pages = PageThroughput()
     for second in range(8):
