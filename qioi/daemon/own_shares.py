@@ -57,7 +57,7 @@ class OwnShares:
         return outcome
 
     def _put_back(self, group: str) -> Outcome | None:
-        """Restore the group, if it has a value of ours, which may be that of a daemon before this one."""
+        """Restore the group's shares if this daemon, or one before it, has changed them."""
         return self._guard.release(group) if group in self._guard.changed() else None
 
     def _tell(self, group: str, outcome: Outcome | None) -> None:
