@@ -307,6 +307,8 @@ class Effects:
 
     def _begin(self, period: Period) -> None:
         """Begin a trial with all who are suspect, once it is known of everybody what a raised share brings."""
+        if not any(one.is_suspect for one in self._courses.values()):
+            return  # as nearly always; what follows looks at each channel of each component
         now, raised = period.now, [one for one in period.components if self._may_try(period, one)]
         courses = {one.name: self._courses[one.name] for one in raised}
         members = {

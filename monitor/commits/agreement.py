@@ -132,11 +132,13 @@ class AgreedThroughput:
         """
         if len(channel.heard) < WITNESSES:
             return True
-        silent = instant - max(LONGEST, self._longest_silence(channel, name))
-        for leaving, heard in channel.heard.items():
-            if heard < silent or leaving not in (self._watched or channel.heard):
-                break
-        else:
+        watched = self._watched or channel.heard
+        quiet = {its: heard for its, heard in channel.heard.items() if heard < instant - LONGEST or its not in watched}
+        if not quiet:
+            return False  # as nearly always: most peers' reports of every block come this way
+        silent = instant - self._longest_silence(channel, name)
+        leaving = next((its for its, heard in quiet.items() if heard < silent or its not in watched), None)
+        if leaving is None:
             return False
         del channel.heard[leaving], channel.before[leaving]
         self._drop(leaving, name)
@@ -172,7 +174,9 @@ class AgreedThroughput:
         if len(channel.heard) == 1:
             return list(channel.heard.items())
         watched = self._watched or channel.heard
-        longest = self._longest_silence(channel, name)
+        longest = ABSENT * self._window  # no channel's window is shorter
+        if any(newest - heard > longest for heard in channel.heard.values()):
+            longest = self._longest_silence(channel, name)
         present = [(one, heard) for one, heard in channel.heard.items() if one in watched and newest - heard <= longest]
         return present or [max(channel.heard.items(), key=lambda one: one[1])]
 
