@@ -93,7 +93,9 @@ def command() -> None:
 )
 @click.option("--sequencer-memory", is_flag=True, help="Of the sequencer: answer before its log is on disk.")
 @click.option(
-    "--volatile-votes", is_flag=True, help="Of bft, for measurements only: votes leave before they are on disk."
+    "--volatile-votes",
+    is_flag=True,
+    help="Of bft and zyzzyva, for measurements only: votes leave before they are on disk.",
 )
 @click.option("--channel", "channels", multiple=True, default=("mychannel",), show_default=True, help="Repeatable.")
 @click.option(

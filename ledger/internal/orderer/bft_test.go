@@ -293,3 +293,34 @@ func TestAnOrdererWhoseVotesAreGoneDoesNotStart(t *testing.T) {
 	_, err = Open(cfg)
 	require.ErrorContains(t, err, "votes that are forgotten could be cast again")
 }
+
+// TestVolatileVotesOutliveTheProcess by either protocol, and the log says that they are volatile: all orderers are killed at
+// once, and go on.
+func TestVolatileVotesOutliveTheProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	for _, consenter := range []string{"bft", "zyzzyva"} {
+		t.Run(consenter, func(t *testing.T) {
+			c := newCluster(t, func(o *setup.Options) { agreeingBy(consenter, 4)(o); o.VolatileVotes = true })
+			var want []string
+			for round := range 2 {
+				var end []func(os.Signal)
+				for i := range 4 {
+					end = append(end, c.spawn(i))
+				}
+				for i := range 4 {
+					want = append(want, fmt.Sprintf("tx%d of %d", i, round))
+					c.orderAt(i, want[len(want)-1])
+				}
+				for i := range 4 {
+					assert.Equal(t, want, c.texts(i, ch, &streampb.Position{Block: 1}, len(want)))
+				}
+				for _, kill := range end {
+					kill(syscall.SIGKILL)
+				}
+			}
+			assert.Contains(t, string(c.read(c.node(0).Log)), "VOTES ARE NOT DURABLE")
+		})
+	}
+}

@@ -113,7 +113,7 @@ var consenters = map[string]consenter{
 	"kafka":     {consensusType: channelconfig.Kafka, brokers: 3},
 	"bft":       {consensusType: channelconfig.BFT, least: 4, grows: true, votes: true},
 	"sequencer": {consensusType: channelconfig.Sequencer, sequencer: true},
-	"zyzzyva":   {consensusType: channelconfig.Zyzzyva, least: 4, grows: true},
+	"zyzzyva":   {consensusType: channelconfig.Zyzzyva, least: 4, grows: true, votes: true},
 }
 
 func (c consenter) hasBrokers() bool   { return c.brokers > 0 }

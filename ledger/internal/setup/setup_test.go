@@ -106,17 +106,19 @@ func TestNodesLikeFabricGetEveryCoreAndNoGap(t *testing.T) {
 }
 
 func TestOrderersAreToldThatTheirVotesAreVolatile(t *testing.T) {
-	o := Defaults()
-	o.Dir, o.Consenter, o.Orderers, o.VolatileVotes = filepath.Join(t.TempDir(), "net"), "bft", 4, true
-	file, err := Init(o)
-	require.NoError(t, err)
-	for _, node := range file.Nodes {
-		if node.Config == "" {
-			continue
-		}
-		cfg, err := nodeconfig.Load(filepath.Join(o.Dir, node.Config), node.Role)
+	for _, consenter := range []string{"bft", "zyzzyva"} {
+		o := Defaults()
+		o.Dir, o.Consenter, o.Orderers, o.VolatileVotes = filepath.Join(t.TempDir(), "net"), consenter, 4, true
+		file, err := Init(o)
 		require.NoError(t, err)
-		assert.Equal(t, node.Role == nodeconfig.RoleOrderer, cfg.VolatileVotes, node.Name)
+		for _, node := range file.Nodes {
+			if node.Config == "" {
+				continue
+			}
+			cfg, err := nodeconfig.Load(filepath.Join(o.Dir, node.Config), node.Role)
+			require.NoError(t, err)
+			assert.Equal(t, node.Role == nodeconfig.RoleOrderer, cfg.VolatileVotes, "%s of %s", node.Name, consenter)
+		}
 	}
 }
 
@@ -195,7 +197,7 @@ func TestInitRefuses(t *testing.T) {
 		"--mode \"batch\"":                  func(o *Options) { o.Mode = "batch" },
 		"--consenter \"pbft\"":              func(o *Options) { o.Consenter = "pbft" },
 		"only --consenter kafka":            func(o *Options) { o.Brokers = 3 },
-		"only --consenter bft takes it":     func(o *Options) { o.VolatileVotes = true },
+		"only --consenter bft or zyzzyva":   func(o *Options) { o.VolatileVotes = true },
 		"only --consenter sequencer":        func(o *Options) { o.SequencerMemory = true },
 		"--brokers 10":                      func(o *Options) { o.Consenter, o.Brokers = "kafka", 10 },
 		"solo is one orderer":               func(o *Options) { o.Consenter = "solo" },
@@ -231,7 +233,7 @@ func TestWhatFlagsSayOfKindsIsMadeFromThem(t *testing.T) {
 	flags := Command().Flags()
 	for flag, want := range map[string]string{
 		"consenter": "another, bft, kafka, raft, sequencer, solo or zyzzyva", "brokers": "another or kafka: ",
-		"sequencer-memory": "another or sequencer: ", "volatile-votes": "another or bft: ",
+		"sequencer-memory": "another or sequencer: ", "volatile-votes": "another, bft or zyzzyva: ",
 	} {
 		assert.True(t, strings.HasPrefix(flags.Lookup(flag).Usage, want), "%s: %s", flag, flags.Lookup(flag).Usage)
 	}
@@ -239,7 +241,7 @@ func TestWhatFlagsSayOfKindsIsMadeFromThem(t *testing.T) {
 		`--consenter "pbft": another, bft, kafka, raft, sequencer, solo or zyzzyva is accepted`: func(o *Options) { o.Consenter = "pbft" },
 		"only --consenter another or kafka has brokers":                                         func(o *Options) { o.Brokers = 3 },
 		"only --consenter another or sequencer has a sequencer":                                 func(o *Options) { o.SequencerMemory = true },
-		"--volatile-votes: only --consenter another or bft takes it":                            func(o *Options) { o.Consenter, o.Orderers, o.VolatileVotes = "zyzzyva", 4, true },
+		"--volatile-votes: only --consenter another, bft or zyzzyva takes it":                   func(o *Options) { o.VolatileVotes = true },
 		"without --consenter another, kafka or sequencer":                                       func(o *Options) { o.Consenter, o.Kubernetes = "kafka", "ledger" },
 	} {
 		o := Defaults()
