@@ -2,12 +2,10 @@ package test
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,104 +89,17 @@ func (g *grid) sameOrder() {
 	}
 }
 
-// serviceGap is how long a network may be without commits after it has lost a node or a link: its longest election, or its
-// replicas' patience with a leader, and as much again. What a node waited for a CPU meanwhile, what was waited for a disk,
-// and for how long the whole machine stood still, does not count: that is the host's.
-const serviceGap = 3 * time.Second
-
 // underWay is more than the clients of these tests have under way at once: of so many transactions some were sent later.
 const underWay = 10
 
-// recovers wants transactions that were sent from now on to be committed within the gap that a network may have.
+// recovers wants transactions that were sent from now on to be committed, and logs how long that took. It must come at all:
+// for how long a network is without service says as much of the host as of the network, and is measured and published by
+// the benchmark (leader, in benchmarks/).
 func (g *grid) recovers(peer, from string) {
 	g.t.Helper()
-	g.recoversWithin(serviceGap, peer, from)
-}
-
-func (g *grid) recoversWithin(gap time.Duration, peer, from string) {
-	g.t.Helper()
-	stood, before, onDisk := standing(), g.waited(), diskWaits()
 	begun := time.Now()
 	g.progress(peer, underWay)
-	took := time.Since(begun)
-	still, disk := stood(), diskWaits()-onDisk
-	waited := longest(before, g.waited())
-	const ms = time.Millisecond
-	g.t.Logf("%s: transactions were committed again after %s; a node waited %s for a CPU, somebody %s for a disk, and all stood still for %s",
-		from, took.Round(ms), waited.Round(ms), disk.Round(ms), still.Round(ms))
-	assert.Less(g.t, took-waited-disk-still, gap, "%s: no service for longer than it may take", from)
-}
-
-// longest is the wait of the node that has waited longest since before. Nodes wait side by side, so the sum of their waits
-// would excuse any outage on a busy host.
-func longest(before, now map[string]time.Duration) (waited time.Duration) {
-	for node, sum := range now {
-		waited = max(waited, sum-before[node])
-	}
-	return waited
-}
-
-func TestNodesThatWaitSideBySideExcuseNoLongerOutage(t *testing.T) {
-	before := map[string]time.Duration{"orderer1": time.Second, "orderer2": 2 * time.Second, "killed": time.Minute}
-	now := map[string]time.Duration{"orderer1": 3 * time.Second, "orderer2": 5 * time.Second, "started": time.Second}
-	assert.Equal(t, 3*time.Second, longest(before, now))
-	assert.Zero(t, longest(before, map[string]time.Duration{"orderer1": 0}), "threads have ended")
-}
-
-// standing begins to watch whether this process, and with it the machine, stands still; what it gives ends that, and says for
-// how long it did.
-func standing() func() time.Duration {
-	const pause = 50 * time.Millisecond
-	end, sum := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		var still time.Duration
-		for last := time.Now(); ; {
-			select {
-			case <-end:
-				sum <- still
-				return
-			case <-time.After(pause):
-				now := time.Now()
-				if late := now.Sub(last) - pause; late > 2*pause {
-					still += late
-				}
-				last = now
-			}
-		}
-	}()
-	return func() time.Duration { close(end); return <-sum }
-}
-
-// diskWaits is for how long any task of the nodes' control group, which is this process's, has waited for a disk (pressure
-// stall information). Without cgroup v2 it is any task of this host; 0 where that is unknown.
-func diskWaits() time.Duration {
-	of, _ := os.ReadFile("/proc/self/cgroup")
-	group, _ := strings.CutPrefix(strings.TrimSpace(string(of)), "0::") // with cgroup v2 alone this is the only line
-	raw, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", group, "io.pressure"))
-	if err != nil {
-		raw, _ = os.ReadFile("/proc/pressure/io")
-	}
-	_, after, _ := strings.Cut(string(raw), "total=")
-	microseconds, _ := strconv.ParseInt(strings.Fields(after + " 0")[0], 10, 64)
-	return time.Duration(microseconds) * time.Microsecond
-}
-
-// waited is how long the threads of each node have waited for a CPU since it started (schedstat, the second field).
-func (g *grid) waited() map[string]time.Duration {
-	sums := map[string]time.Duration{}
-	for name, p := range g.nodes {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.cmd.Process.Pid))
-		require.NoError(g.t, err)
-		for _, thread := range threads {
-			raw, _ := os.ReadFile(thread) // it may have ended
-			if f := strings.Fields(string(raw)); len(f) == 3 {
-				ns, err := strconv.ParseInt(f[1], 10, 64)
-				require.NoError(g.t, err)
-				sums[name] += time.Duration(ns)
-			}
-		}
-	}
-	return sums
+	g.t.Logf("%s: transactions were committed again after %s", from, time.Since(begun).Round(time.Millisecond))
 }
 
 // TestConsentersChangeUnderLoad adds a fourth orderer, kills one of the old ones, then the leader, gives one another

@@ -131,7 +131,7 @@ func TestPartitionedReplicas(t *testing.T) {
 
 	w.apart(orderers[0])
 	// A link that is cut refuses nothing: what waits for an answer over it waits for a deadline, and TCP sends again ever later.
-	g.recoversWithin(2*serviceGap, peers[0], "the leader is cut off")
+	g.recovers(peers[0], "the leader is cut off")
 	g.progress(peers[1], 50)
 	w.heal()
 	g.together()
@@ -146,7 +146,7 @@ func TestPartitionedReplicas(t *testing.T) {
 	require.Positive(t, stands)
 	g.stays("nothing is committed without a quorum", func() bool { return g.committed(peers[0]) == stands })
 	w.heal()
-	g.recoversWithin(2*serviceGap, peers[0], "half were cut off from half, and are back")
+	g.recovers(peers[0], "half were cut off from half, and are back")
 	g.together()
 
 	w.apart(orderers[3], peers[1])
