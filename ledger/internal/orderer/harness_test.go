@@ -214,6 +214,11 @@ func (c *testCluster) message(channel, text string) *commonpb.Envelope {
 func (c *testCluster) broadcast(ctx context.Context, i int, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
+	return c.answer(ctx, i, env)
+}
+
+// answer waits for it for as long as ctx allows.
+func (c *testCluster) answer(ctx context.Context, i int, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
 	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(i)).Broadcast(ctx)
 	if err != nil {
 		return nil, err

@@ -1,12 +1,15 @@
 package orderer
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ import (
 	facade "github.com/qioi/qioi/ledger/internal/orderer/consensus/sequencer"
 	"github.com/qioi/qioi/ledger/internal/sequencer"
 	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -41,6 +45,13 @@ func newSequencerCluster(t testing.TB, change func(*setup.Options)) (c *testClus
 // spawnSequencer runs the sequencer as a process of its own.
 func (c *testCluster) spawnSequencer(i int) (end func(os.Signal)) {
 	c.t.Helper()
+	end, _ = c.spawnSequencerProcess(i)
+	return end
+}
+
+// spawnSequencerProcess says which process it is as well.
+func (c *testCluster) spawnSequencerProcess(i int) (end func(os.Signal), pid int) {
+	c.t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), sequencerEnv+"="+strings.Join(c.node(i).Args[1:], "\n"))
 	cmd.Stderr = c.logFile(i)
@@ -54,7 +65,7 @@ func (c *testCluster) spawnSequencer(i int) (end func(os.Signal)) {
 		}
 	}
 	c.t.Cleanup(func() { end(syscall.SIGKILL) })
-	return end
+	return end, cmd.Process.Pid
 }
 
 // TestTheSequencerOrdersForAllAlike, while it and its facades are killed by turns in the middle of blocks.
@@ -135,4 +146,108 @@ func TestAnotherLogEndsTheFacade(t *testing.T) {
 	c.spawnSequencer(at)
 	require.ErrorIs(t, <-ended, facade.ErrLost)
 	require.ErrorIs(t, c.open(0).Run(t.Context()), facade.ErrLost)
+}
+
+// silentAt accepts connections in a node's place and says nothing, until end.
+func (c *testCluster) silentAt(i int) (accepted <-chan struct{}, end func()) {
+	c.t.Helper()
+	listener, err := net.Listen("tcp", c.node(i).Address)
+	require.NoError(c.t, err)
+	first := make(chan struct{})
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		told := sync.OnceFunc(func() { close(first) })
+		var held []net.Conn
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				break
+			}
+			held = append(held, conn)
+			told()
+		}
+		for _, conn := range held {
+			_ = conn.Close()
+		}
+	})
+	end = sync.OnceFunc(func() {
+		_ = listener.Close()
+		accepting.Wait()
+	})
+	c.t.Cleanup(end)
+	return first, end
+}
+
+// standsStill stops all threads of a process.
+func (c *testCluster) standsStill(pid int) {
+	c.t.Helper()
+	require.NoError(c.t, syscall.Kill(pid, syscall.SIGSTOP))
+	require.Eventually(c.t, func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		require.NoError(c.t, err)
+		return len(threads) > 0 && !slices.ContainsFunc(threads, func(file string) bool {
+			stat, err := os.ReadFile(file)
+			return err != nil || !strings.Contains(string(stat), ") T ")
+		})
+	}, patience, time.Millisecond)
+}
+
+// awayAt has clients ask a facade that runs, or is starting, until it says that the sequencer is away. What it tells them before
+// is that it does not know.
+func (c *testCluster) awayAt(i int, text string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	for {
+		answer, err := c.answer(ctx, i, c.message(ch, text))
+		if err != nil {
+			require.NoError(c.t, ctx.Err(), "no answer")
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		require.Equal(c.t, commonpb.Status_SERVICE_UNAVAILABLE, answer.Status, answer.Info)
+		if answer.Info == facade.ErrAway.Error() {
+			return
+		}
+		require.Contains(c.t, answer.Info, "the transaction may or may not get ordered")
+	}
+}
+
+// TestFacadesBesideASilentSequencer tell their clients that nothing is ordered, and go on with one that answers. First
+// somebody accepts connections in its place; then it stands still while it orders, and its kernel accepts; then it is killed.
+func TestFacadesBesideASilentSequencer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	c, at := newSequencerCluster(t, func(o *setup.Options) { o.Orderers, o.VirtualBlockTxs = 2, 4 })
+	accepted, hangUp := c.silentAt(at)
+	for i := range 2 {
+		end := c.spawn(i)
+		c.awayAt(i, fmt.Sprint("early ", i))
+		end(syscall.SIGTERM) // it waits for nobody
+		c.spawn(i)
+		c.awayAt(i, fmt.Sprint("early again ", i))
+	}
+	<-accepted
+	hangUp()
+
+	kill, pid := c.spawnSequencerProcess(at)
+	var want []string
+	order := func(texts ...string) {
+		for i, text := range texts {
+			c.orderAt(i%2, text)
+			want = append(want, text)
+		}
+	}
+	order("a", "b", "c")
+	c.standsStill(pid)
+	for i := range 2 { // they wait for an answer, each for its bound, until the connection counts as broken
+		c.awayAt(i, fmt.Sprint("unanswered ", i))
+	}
+	kill(syscall.SIGKILL)
+	c.spawnSequencer(at)
+	order("d", "e", "f")
+	for i := range 2 {
+		assert.Equal(t, want, c.texts(i, ch, &streampb.Position{Block: 1}, len(want)))
+	}
 }

@@ -169,6 +169,85 @@ func TestAFacadeComesToASequencerThatWasOutOfOrder(t *testing.T) {
 	}
 }
 
+// mute is a sequencer whose connections stand while its calls wait for ever, as on a disk that hangs.
+type mute struct {
+	sequencerpb.UnimplementedSequencerServer
+	reads  bool          // reads is whether it says where its log ends: at its beginning
+	called chan struct{} // called has a value once a call waits
+}
+
+func (m *mute) wait(ctx context.Context) error {
+	select {
+	case m.called <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (m *mute) Last(ctx context.Context, _ *sequencerpb.LastRequest) (*sequencerpb.LastResponse, error) {
+	if m.reads {
+		return &sequencerpb.LastResponse{}, nil
+	}
+	return nil, m.wait(ctx)
+}
+
+func (m *mute) Get(_ *sequencerpb.GetRequest, stream sequencerpb.Sequencer_GetServer) error {
+	<-stream.Context().Done()
+	return nil
+}
+
+func (m *mute) Order(stream sequencerpb.Sequencer_OrderServer) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	return m.wait(stream.Context())
+}
+
+// TestAFacadeLeavesASequencerThatAnswersNoCall once it is restarted: what it was sent is settled then, as what may be ordered.
+// Before its log is read a facade says at once that it is away.
+func TestAFacadeLeavesASequencerThatAnswersNoCall(t *testing.T) {
+	for name, reads := range map[string]bool{"none at all": false, "none that orders": true} {
+		t.Run(name, func(t *testing.T) {
+			hangs := &mute{reads: reads, called: make(chan struct{}, 1)}
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			server := grpc.NewServer()
+			sequencerpb.RegisterSequencerServer(server, hangs)
+			var serving sync.WaitGroup
+			serving.Go(func() { _ = server.Serve(listener) })
+			defer serving.Wait()
+			defer server.Stop()
+
+			address, host := startSequencer(t), &shared{}
+			n, _ := runs(t, host, func(k int) (net.Conn, error) {
+				if k == 0 {
+					return net.Dial("tcp", listener.Addr().String())
+				}
+				return net.Dial("tcp", address)
+			})
+			settled := make(chan error, 1)
+			if reads {
+				require.Eventually(t, func() bool {
+					return n.Submit(consensus.Proposal{Tx: []byte("lost"), Settle: func(err error) { settled <- err }}) == nil
+				}, longest, time.Millisecond)
+				<-hangs.called
+				assert.Empty(t, settled, "nobody knows yet")
+			} else {
+				<-hangs.called
+				require.ErrorIs(t, n.Submit(consensus.Proposal{}), ErrAway)
+			}
+			server.Stop()
+			if reads {
+				require.ErrorIs(t, <-settled, errUnanswered)
+			}
+			tx := orders(t, n, "a")
+			require.Eventually(t, func() bool { return len(host.has()) > 0 }, longest, time.Millisecond)
+			assert.Equal(t, []string{tx}, host.has())
+		})
+	}
+}
+
 // TestAFacadeWhoseConnectionIsCutAnywhereGoesOn: each transaction is settled once, and what was told to be in the order is
 // there once, for this facade and for another one, which orders beside it.
 func TestAFacadeWhoseConnectionIsCutAnywhereGoesOn(t *testing.T) {
