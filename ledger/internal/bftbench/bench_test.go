@@ -20,6 +20,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/clients"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
+	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/bftbench/store"
 	"github.com/qioi/qioi/ledger/internal/porttest"
 )
@@ -253,6 +254,15 @@ func TestASimulatedRunHasTheSameResult(t *testing.T) {
 	assert.InEpsilon(t, found.Throughput/found.Floor.Throughput, found.Floor.Part, 1e-9)
 	assert.Len(t, found.Replicas, 4)
 	assert.InEpsilon(t, found.CPU, sum(found.Stages), 1e-6)
+	require.Len(t, found.Breakdown, len(stage.Names))
+	for i, s := range found.Breakdown {
+		assert.Equal(t, stage.Names[i], s.Stage)
+		assert.Equal(t, stage.Unbounded, s.Capacity, s.Stage)
+		assert.Equal(t, found.Replicas[0].Stages[i].Threads, s.Threads, s.Stage)
+	}
+	var text bytes.Buffer
+	require.NoError(t, found.WriteText(&text))
+	assert.Contains(t, text.String(), " of any\n")
 }
 
 func TestCostsAreKept(t *testing.T) {

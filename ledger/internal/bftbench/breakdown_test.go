@@ -34,12 +34,12 @@ func stages(batch stage.Sample) []stage.Sample {
 }
 
 func TestTheBreakdownIsOfAllReplicas(t *testing.T) {
-	all := breakdown([][]stage.Sample{
+	all := stage.Breakdown([][]stage.Sample{
 		stages(stage.Sample{Name: stage.Batch, Threads: 2, Capacity: 16384, Units: 100, Busy: 4, Waited: 30}),
 		stages(stage.Sample{Name: stage.Batch, Threads: 2, Capacity: 16384, Units: 300, Busy: 16, Waited: 50}),
 	}, 10)
 	require.Len(t, all, len(stage.Names))
-	assert.Equal(t, StageTimes{
+	assert.Equal(t, stage.Times{
 		Stage: stage.Batch, Threads: 2, Rate: 40, Wait: 200, Service: 50, Saturation: 0.8, Most: bft.ID(2), Queue: 4, Capacity: 16384,
 	}, all[1])
 	lines := strings.Split(breakdownText(all), "\n")
@@ -57,7 +57,7 @@ func TestARunTellsItsBreakdown(t *testing.T) {
 	assert.Empty(t, measured(t, run, options).Breakdown, "nobody asked")
 	options.Breakdown = true
 	found := measured(t, run, options)
-	for slices.ContainsFunc(found.Breakdown, func(s StageTimes) bool { return s.Rate == 0 && slices.Contains(always, s.Stage) }) {
+	for slices.ContainsFunc(found.Breakdown, func(s stage.Times) bool { return s.Rate == 0 && slices.Contains(always, s.Stage) }) {
 		options.Duration *= 2 // the host has given them no time
 		found = measured(t, run, options)
 	}
@@ -68,7 +68,7 @@ func TestARunTellsItsBreakdown(t *testing.T) {
 			assert.Zero(t, s.Capacity)
 			assert.Zero(t, s.Wait)
 		case s.Stage == stage.Execute:
-			assert.Equal(t, StageTimes{Stage: stage.Execute}, s, "the worker does it")
+			assert.Equal(t, stage.Times{Stage: stage.Execute}, s, "the worker does it")
 		case slices.Contains(always, s.Stage):
 			assert.Positive(t, s.Capacity, s.Stage)
 			assert.Positive(t, s.Wait, s.Stage)

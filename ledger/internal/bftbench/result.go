@@ -30,7 +30,7 @@ type Result struct {
 	Stages map[string]float64 `json:"stages_us"`
 	Floor  Floor              `json:"floor"`
 	// Breakdown is where the time went, by stage, in the order of a transaction's way, where that was asked for.
-	Breakdown []StageTimes `json:"breakdown,omitempty"`
+	Breakdown []stage.Times `json:"breakdown,omitempty"`
 	// Costs is what a simulated run was computed from.
 	Costs *simulate.Costs `json:"costs,omitempty"`
 }
@@ -117,6 +117,15 @@ func (r *Result) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
+}
+
+// breakdownText is the breakdown for people.
+func breakdownText(all []stage.Times) string {
+	text := stage.Head("replica")
+	for _, t := range all {
+		text += t.Text(fmt.Sprint(t.Most))
+	}
+	return text
 }
 
 // WriteText writes it for people.

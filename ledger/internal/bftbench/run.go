@@ -302,7 +302,7 @@ func (s *session) addReplicas(found *Result, before, after samples) {
 		found.Replicas = append(found.Replicas, one)
 	}
 	if s.breakdown {
-		found.Breakdown = breakdown(counted, found.Seconds)
+		found.Breakdown = stage.Breakdown(counted, found.Seconds)
 	}
 	if s.inProcess {
 		found.CPU = found.Clients.CPU // one process has it all

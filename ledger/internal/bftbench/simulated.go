@@ -47,26 +47,27 @@ func Simulate(run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
 		r.Floor.Throughput = r.Floor.bound(run)
 		r.Floor.Part = tps / r.Floor.Throughput
 	}
-	for _, one := range found.Replicas {
+	counted := make([][]stage.Sample, len(found.Replicas))
+	for i, one := range found.Replicas {
 		replica := Replica{ID: one.ID}
-		for _, name := range stage.Names {
-			s := Stage{Name: name, Threads: one.Threads[name], CPU: 1e6 * one.CPU[name] / float64(found.Transactions)}
-			if s.Threads > 0 {
-				s.Saturation = one.Busy[name] / found.Seconds / float64(s.Threads)
-			}
+		for _, c := range one.Stages {
+			s := Stage{Name: c.Name, Threads: c.Threads, Saturation: c.Saturation(found.Seconds), CPU: 1e6 * c.CPU / float64(found.Transactions), Queue: c.Queue(found.Seconds)}
 			replica.Stages = append(replica.Stages, s)
 			replica.CPU += s.CPU
-			r.Stages[name] += s.CPU
+			r.Stages[c.Name] += s.CPU
 		}
+		counted[i] = one.Stages
 		r.CPU += replica.CPU
 		r.Replicas = append(r.Replicas, replica)
 	}
+	r.Breakdown = stage.Breakdown(counted, found.Seconds)
 	return r, nil
 }
 
 func simulateCommand() *cobra.Command {
 	run, o := plan.Default(), simulate.Default()
 	var stages, json, book string
+	var told bool
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "The same under a virtual clock, on machines of any size",
@@ -85,6 +86,9 @@ func simulateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if !told {
+				found.Breakdown = nil
+			}
 			return errors.Join(costs.Write(book), report(found, json, cmd.OutOrStdout()))
 		},
 	}
@@ -96,6 +100,7 @@ func simulateCommand() *cobra.Command {
 	f.DurationVar(&o.Latency, "latency", o.Latency, "of each link")
 	f.IntVar(&o.Machines, "machines", o.Machines, "on how many the clients are")
 	f.IntVar(&o.Batches, "batches", o.Batches, "that are measured at least")
+	f.BoolVar(&told, "breakdown", false, "tell by stage where the time went, as for real")
 	f.StringVar(&book, "costs", "", "take what steps cost from this file, and keep there what is measured for want of it: runs that are compared have the same")
 	f.StringVar(&json, "json", "", "write the result as JSON to this file (-: to stdout, instead of text)")
 	return cmd

@@ -87,6 +87,7 @@ type host struct {
 	free   int
 	speed  float64 // of a processor, where that of the micro-benchmarks is 1
 	ready  fifo[*thread]
+	at     *thread       // at is the thread whose job begins or ends right now; nil: what happens is nobody's here
 	idle   time.Duration // idle is what it costs to begin when all threads had nothing to do
 	active int           // active is how many threads have something to do
 
@@ -103,11 +104,18 @@ const quantum = 500 * time.Microsecond
 // job is a piece of work. It says what it costs when it begins; done comes when that time has been spent.
 type job func() (cost time.Duration, done func())
 
+// item is a job in the queue of a thread.
+type item struct {
+	job
+	since time.Duration // since is when it was put there
+	part  bool          // part is whether the thread gave it to itself: of the piece of work that it was at, not another one
+}
+
 // thread does one job after the other.
 type thread struct {
 	host   *host
 	wake   time.Duration // wake is what it costs to begin when nothing was to do
-	queue  fifo[job]
+	queue  fifo[item]
 	active bool
 	left   time.Duration
 	done   func()
@@ -115,12 +123,14 @@ type thread struct {
 	cpu    time.Duration // cpu is in time of the micro-benchmarks' machine
 	busy   time.Duration
 	since  time.Duration // since is when it became active
+	units  int64         // units is how many items it has begun
+	waited time.Duration // waited is for how long those were in the queue, all together
 }
 
 func (h *host) newThread(wake time.Duration) *thread { return &thread{host: h, wake: wake} }
 
 func (t *thread) put(j job) {
-	t.queue.put(j)
+	t.queue.put(item{j, t.host.engine.now, t.host.at == t})
 	if !t.active {
 		t.active, t.since = true, t.host.engine.now
 		wake := t.wake
@@ -173,7 +183,7 @@ func (h *host) dispatch() {
 // run has a thread use the processor that it was given until its quantum is over or nothing is left to do.
 func (h *host) run(t *thread) {
 	if t.done == nil {
-		cost, done := t.queue.take()()
+		cost, done := t.begin()
 		t.left, t.done = t.left+t.scaled(cost), done
 	}
 	slice := min(t.left, quantum-t.used)
@@ -183,7 +193,7 @@ func (h *host) run(t *thread) {
 		if t.left -= slice; t.left <= 0 {
 			done := t.done
 			t.done = nil
-			done()
+			h.as(t, done)
 			if t.queue.len() == 0 {
 				t.active, t.used = false, 0
 				h.active--
@@ -202,6 +212,25 @@ func (h *host) run(t *thread) {
 		h.ready.put(t)
 		h.dispatch()
 	})
+}
+
+// begin takes the next job. It counts as an item of the stage, but for what belongs to the one before.
+func (t *thread) begin() (cost time.Duration, done func()) {
+	next := t.queue.take()
+	if !next.part {
+		t.units++
+		t.waited += t.host.engine.now - next.since
+	}
+	t.host.as(t, func() { cost, done = next.job() })
+	return cost, done
+}
+
+// as does something that a thread does; what others then begin is theirs.
+func (h *host) as(t *thread, do func()) {
+	before := h.at
+	h.at = t
+	do()
+	h.at = before
 }
 
 // atWork is for how long the thread has been active so far.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
+	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
@@ -56,12 +57,10 @@ type Weighted struct {
 	Count   int
 }
 
-// Replica is one replica's part: CPU time and time at work by stage, both in seconds of all of its threads.
+// Replica is one replica's part: what its stages have counted, in the order of stage.Names.
 type Replica struct {
-	ID      bft.ID
-	CPU     map[string]float64
-	Busy    map[string]float64
-	Threads map[string]int
+	ID     bft.ID
+	Stages []stage.Sample
 }
 
 var (
@@ -261,29 +260,38 @@ func (w *world) sizeOf(m bft.Message) int {
 	return size
 }
 
-// standing is what every replica has used so far.
+// standing is what every replica has counted so far.
 func (w *world) standing() []Replica {
 	var all []Replica
 	for i := range w.run.Alive() {
-		one := Replica{ID: bft.ID(i + 1), CPU: map[string]float64{}, Busy: map[string]float64{}, Threads: map[string]int{}}
-		for name, threads := range w.replicas[one.ID].stages() {
-			one.Threads[name] = len(threads)
-			for _, t := range threads {
-				one.CPU[name] += t.cpu.Seconds()
-				one.Busy[name] += t.atWork().Seconds()
-			}
+		one := Replica{ID: bft.ID(i + 1)}
+		stages := w.replicas[one.ID].stages()
+		for _, name := range stage.Names {
+			one.Stages = append(one.Stages, sample(name, stages[name]))
 		}
 		all = append(all, one)
 	}
 	return all
 }
 
+// sample is what a stage's threads have counted; without any the worker has.
+func sample(name string, threads []*thread) stage.Sample {
+	s := stage.Sample{Name: name, Threads: len(threads)}
+	for _, t := range threads {
+		s.Capacity = stage.Unbounded
+		s.CPU += t.cpu.Seconds()
+		s.Busy += t.atWork().Seconds()
+		s.Units += t.units
+		s.Waited += t.waited.Seconds()
+	}
+	return s
+}
+
 func (w *world) outcome(before []Replica, elapsed time.Duration) *Outcome {
 	after := w.standing()
 	for i := range after {
-		for name := range after[i].CPU {
-			after[i].CPU[name] -= before[i].CPU[name]
-			after[i].Busy[name] -= before[i].Busy[name]
+		for j := range after[i].Stages {
+			after[i].Stages[j] = after[i].Stages[j].Since(before[i].Stages[j])
 		}
 	}
 	slices.SortFunc(w.latencies, func(a, b Weighted) int { return int(a.Latency - b.Latency) })

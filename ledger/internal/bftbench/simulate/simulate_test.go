@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 )
 
 // known are round costs, so that what follows from them can be said.
@@ -29,6 +31,54 @@ func small() (plan.Run, Options) {
 	return run, o
 }
 
+// counted is what a replica's stage has counted.
+func counted(o *Outcome, replica int, name string) stage.Sample {
+	all := o.Replicas[replica].Stages
+	return all[slices.IndexFunc(all, func(s stage.Sample) bool { return s.Name == name })]
+}
+
+// TestAnItemWaitsUntilItsThreadBeginsIt, by the virtual clock; what a thread gives itself is no item.
+func TestAnItemWaitsUntilItsThreadBeginsIt(t *testing.T) {
+	h := &host{engine: &engine{}, free: 2, speed: 1}
+	one, other := h.newThread(0), h.newThread(0)
+	piece := func(done func()) job { return func() (time.Duration, func()) { return time.Millisecond, done } }
+	nothing := func() {}
+	one.put(piece(func() {
+		other.put(piece(nothing)) // there is a processor for it
+		one.put(piece(nothing))
+	}))
+	one.put(piece(nothing))
+	for h.engine.step() {
+	}
+	assert.Equal(t, stage.Sample{
+		Name: "a", Threads: 1, Capacity: stage.Unbounded, Units: 2, Waited: 0.001, Busy: 0.003, CPU: 0.003,
+	}, sample("a", []*thread{one}))
+	assert.Equal(t, int64(1), other.units, "another thread's is an item")
+	assert.Zero(t, other.waited)
+	assert.Equal(t, stage.Sample{Name: "b"}, sample("b", nil), "the worker does it")
+}
+
+// TestQueuesAreThoseOfTheRealReplicas: a primary's batch stage has an item for each batch, which waits where it is full.
+func TestQueuesAreThoseOfTheRealReplicas(t *testing.T) {
+	run, o := small()
+	found, err := Run(run, o, known())
+	require.NoError(t, err)
+	batches := float64(found.Transactions) / float64(run.Batch)
+	for replica := range run.Replicas {
+		assert.InDelta(t, batches, float64(counted(found, replica, stage.Batch).Units), 12, "replica %d", replica)
+		assert.InDelta(t, batches, float64(counted(found, replica, stage.Execute).Units), 12, "replica %d", replica)
+	}
+	full := counted(found, 0, stage.Batch)
+	assert.Greater(t, full.Wait(), full.Service(), "ten batches are under way, and two are verified")
+	spare := counted(found, 0, stage.Execute)
+	assert.Less(t, spare.Wait(), full.Wait()/10)
+	run.Stages.Batch, run.Stages.Execute = 0, 0
+	alone, err := Run(run, o, known())
+	require.NoError(t, err)
+	assert.Equal(t, stage.Sample{Name: stage.Batch}, counted(alone, 0, stage.Batch))
+	assert.Positive(t, counted(alone, 0, stage.Worker).Wait())
+}
+
 func TestTheStageThatIsFullBoundsTheThroughput(t *testing.T) {
 	run, o := small()
 	found, err := Run(run, o, known())
@@ -36,9 +86,9 @@ func TestTheStageThatIsFullBoundsTheThroughput(t *testing.T) {
 	// Two batch threads verify 50 us a transaction: 40,000 a second at most.
 	tps := float64(found.Transactions) / found.Seconds
 	assert.InDelta(t, 40_000, tps, 2000)
-	primary := found.Replicas[0]
-	assert.InDelta(t, 1, primary.Busy["batch"]/found.Seconds/2, 0.03)
-	assert.Less(t, primary.Busy["worker"]/found.Seconds, 0.5)
+	batch, worker := counted(found, 0, stage.Batch), counted(found, 0, stage.Worker)
+	assert.InDelta(t, 1, batch.Saturation(found.Seconds), 0.03)
+	assert.Less(t, worker.Saturation(found.Seconds), 0.5)
 	// Little's law ties the clients to their latency.
 	assert.InEpsilon(t, 1000/tps*1000, found.Mean(), 0.1)
 	assert.LessOrEqual(t, found.Percentile(0.5), found.Percentile(0.99))
@@ -79,8 +129,8 @@ func TestAReplicaThatHasUsedItsQuotaStandsStillUntilTheNextPeriod(t *testing.T) 
 		require.NoError(t, err)
 		for _, one := range found.Replicas {
 			used := 0.0
-			for _, cpu := range one.CPU {
-				used += cpu
+			for _, s := range one.Stages {
+				used += s.CPU
 			}
 			if o.Quota > 0 {
 				assert.LessOrEqual(t, used/found.Seconds, o.Quota*1.02, "replica %d", one.ID)
