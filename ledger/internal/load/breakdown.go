@@ -7,16 +7,18 @@ import (
 	"strings"
 	"time"
 
+	pipeline "github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/network"
 )
 
 // Breakdown is where the time went by the nodes' own metrics, from the end of the warm-up
 // until the last result was known.
 type Breakdown struct {
-	Stages  []StageTimes `json:"stages"`
-	Busy    []Busy       `json:"busy"`
-	Queues  []Queue      `json:"queues,omitempty"`        // of orderers by PBFT and Zyzzyva
-	Missing []string     `json:"missing_nodes,omitempty"` // did not answer, or were restarted meanwhile
+	Stages []StageTimes `json:"stages"`
+	Busy   []Busy       `json:"busy"`
+	// Orderers are the stages of orderers by PBFT and Zyzzyva.
+	Orderers []OrdererStage `json:"orderers,omitempty"`
+	Missing  []string       `json:"missing_nodes,omitempty"` // did not answer, or were restarted meanwhile
 }
 
 // StageTimes is one stage at all nodes that do it. Each observation is one transaction at
@@ -39,11 +41,10 @@ type Busy struct {
 	Share float64 `json:"share"`
 }
 
-// Queue is how many items waited for a stage at the node where most did, as each item that came found it, in the mean.
-type Queue struct {
-	Stage string  `json:"stage"`
-	Node  string  `json:"node"`
-	Found float64 `json:"mean_found"`
+// OrdererStage is one stage of all orderers together, as bft-bench tells it of replicas.
+type OrdererStage struct {
+	pipeline.Times
+	Node string `json:"node"` // Node is the orderer whose stage worked most.
 }
 
 // The stages of a transaction, and the histogram that tells of each.
@@ -70,8 +71,16 @@ var busySources = []struct {
 	{"flush", "qioi_pipeline_busy_seconds_total", []label{{"stage", "flush"}}},
 }
 
-// queueSources are the stages whose queues count what each item finds there.
-var queueSources = []string{"write", "apply"}
+// ordererSources are the stages of orderers by PBFT and Zyzzyva: the counter of each one's working time, and what waits for it.
+var ordererSources = []struct {
+	stage, busy string
+	labels      []label
+	queues      []string
+}{
+	{"order", "qioi_orderer_busy_seconds_total", nil, []string{"proposals", "messages"}},
+	{"write", "qioi_orderer_stage_busy_seconds_total", []label{{"stage", "write"}}, []string{"write"}},
+	{"apply", "qioi_orderer_stage_busy_seconds_total", []label{{"stage", "apply"}}, []string{"apply"}},
+}
 
 // observer asks a channel's peers and orderers.
 type observer struct {
@@ -131,11 +140,7 @@ func (o *observer) compare(before, after []page, elapsed time.Duration) *Breakdo
 			b.Busy = append(b.Busy, most)
 		}
 	}
-	for _, stage := range queueSources {
-		if most := w.fullest(stage); most.Node != "" {
-			b.Queues = append(b.Queues, most)
-		}
-	}
+	b.Orderers = w.orderers()
 	return b
 }
 
@@ -182,19 +187,39 @@ func (w *window) busiest(family string, labels []label) (most Busy) {
 	return most
 }
 
-// fullest is the node where items found most waiting for a stage, if any came anywhere.
-func (w *window) fullest(stage string) Queue {
-	most, queue := Queue{Stage: stage}, label{"queue", stage}
+// orderers tells of the stages of those orderers whose queues say for how long items wait.
+func (w *window) orderers() (all []OrdererStage) {
+	var names []string
+	var counted [][]pipeline.Sample
 	for _, node := range w.nodes {
-		came := w.gained(node, "qioi_orderer_queue_items_total", queue)
-		if came <= 0 {
-			continue
-		}
-		if found := w.gained(node, "qioi_orderer_queue_found_total", queue) / came; most.Node == "" || found > most.Found {
-			most.Node, most.Found = node.name, found
+		if len(node.after.series("qioi_orderer_queue_wait_seconds_total", w.ours)) > 0 {
+			names, counted = append(names, node.name), append(counted, w.ordererStages(node))
 		}
 	}
-	return most
+	if len(names) == 0 {
+		return nil
+	}
+	for _, times := range pipeline.Breakdown(counted, w.elapsed.Seconds()) {
+		one := OrdererStage{Times: times}
+		if times.Most > 0 {
+			one.Node, one.Most = names[times.Most-1], 0
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// ordererStages is what the stages of an orderer have counted.
+func (w *window) ordererStages(node seen) (all []pipeline.Sample) {
+	for _, source := range ordererSources {
+		s := pipeline.Sample{Name: source.stage, Threads: 1, Capacity: pipeline.Unbounded, Busy: w.gained(node, source.busy, source.labels...)}
+		for _, queue := range source.queues {
+			s.Units += int64(w.gained(node, "qioi_orderer_queue_items_total", label{"queue", queue}))
+			s.Waited += w.gained(node, "qioi_orderer_queue_wait_seconds_total", label{"queue", queue})
+		}
+		all = append(all, s)
+	}
+	return all
 }
 
 // startOf tells a process from its successor, whose counters begin at zero.
@@ -228,12 +253,11 @@ func (b *Breakdown) text() string {
 		}
 		text += "busy       " + strings.Join(words, "   ") + "\n"
 	}
-	if len(b.Queues) > 0 {
-		words := make([]string, len(b.Queues))
-		for i, queue := range b.Queues {
-			words[i] = fmt.Sprintf("%s %.2f (%s)", queue.Stage, queue.Found, queue.Node)
+	if len(b.Orderers) > 0 {
+		text += pipeline.Head("orderer")
+		for _, one := range b.Orderers {
+			text += one.Text(one.Node)
 		}
-		text += "queues     " + strings.Join(words, "   ") + "\n"
 	}
 	if len(b.Missing) > 0 {
 		text += "no figures of " + strings.Join(b.Missing, ", ") + "\n"

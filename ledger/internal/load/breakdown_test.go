@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	pipeline "github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/network"
 )
 
@@ -24,7 +25,8 @@ type toyNode struct {
 	busy  *prometheus.CounterVec
 	start prometheus.Gauge
 	// Of an orderer's stages:
-	orders, came, found *prometheus.CounterVec
+	orders, came, waited *prometheus.CounterVec
+	steps                *prometheus.CounterVec
 }
 
 func newToyNode(t *testing.T, name string) *toyNode {
@@ -38,8 +40,9 @@ func newToyNode(t *testing.T, name string) *toyNode {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name}, []string{"channel", of})
 	}
 	n.orders = counter("qioi_orderer_stage_busy_seconds_total", "stage")
-	n.came, n.found = counter("qioi_orderer_queue_items_total", "queue"), counter("qioi_orderer_queue_found_total", "queue")
-	registry.MustRegister(n.stage, n.busy, n.start, n.orders, n.came, n.found)
+	n.came, n.waited = counter("qioi_orderer_queue_items_total", "queue"), counter("qioi_orderer_queue_wait_seconds_total", "queue")
+	n.steps = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "qioi_orderer_busy_seconds_total"}, []string{"channel"})
+	registry.MustRegister(n.stage, n.busy, n.start, n.orders, n.steps, n.came, n.waited)
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	t.Cleanup(server.Close)
 	n.Node = network.Node{Name: name, Role: "peer", Operations: strings.TrimPrefix(server.URL, "http://")}
@@ -81,30 +84,42 @@ func TestTheBreakdownIsAboutTheWindowTheChannelAndAllNodes(t *testing.T) {
 	assert.InDelta(t, 0.2, b.Busy[0].Share, 1e-9)
 	assert.Empty(t, b.Missing)
 	assert.Contains(t, b.text(), "busy       flush 20 % (peer1)\n")
-	assert.Empty(t, b.Queues)
-	assert.NotContains(t, b.text(), "queues")
+	assert.Empty(t, b.Orderers)
+	assert.NotContains(t, b.text(), "wait ms")
 }
 
-// TestTheBreakdownNamesTheOrdererWhereMostWaits, which need not be the one that works most.
-func TestTheBreakdownNamesTheOrdererWhereMostWaits(t *testing.T) {
-	one, two := newToyNode(t, "orderer1"), newToyNode(t, "orderer2")
-	o := &observer{channel: "mychannel", nodes: []network.Node{one.Node, two.Node}}
-	add := func(n *toyNode, channel, stage string, busy, came, found float64) {
-		n.orders.WithLabelValues(channel, stage).Add(busy)
-		n.came.WithLabelValues(channel, stage).Add(came)
-		n.found.WithLabelValues(channel, stage).Add(found)
+// TestTheBreakdownHasTheStagesOfOrderers, all of them together, and names the one that works most.
+func TestTheBreakdownHasTheStagesOfOrderers(t *testing.T) {
+	one, two, peer := newToyNode(t, "orderer1"), newToyNode(t, "orderer2"), newToyNode(t, "peer0")
+	o := &observer{channel: "mychannel", nodes: []network.Node{peer.Node, one.Node, two.Node}}
+	add := func(n *toyNode, channel, queue string, busy, came, waited float64) {
+		switch queue {
+		case "proposals", "messages":
+			n.steps.WithLabelValues(channel).Add(busy)
+		default:
+			n.orders.WithLabelValues(channel, queue).Add(busy)
+		}
+		n.came.WithLabelValues(channel, queue).Add(came)
+		n.waited.WithLabelValues(channel, queue).Add(waited)
 	}
 	add(one, "mychannel", "write", 100, 10, 10_000) // before the window
 	add(two, "mychannel", "write", 0, 0, 0)
 	before := scrape(context.Background(), o.nodes)
-	add(one, "mychannel", "write", 6, 200, 100)
-	add(two, "mychannel", "write", 4, 100, 150)
+	add(one, "mychannel", "write", 6, 200, 1)
+	add(two, "mychannel", "write", 4, 100, 2)
 	add(two, "mychannel", "apply", 1, 50, 0)
 	add(two, "other", "apply", 9, 1, 1000)
+	add(two, "mychannel", "proposals", 2, 100, 20)
+	add(two, "mychannel", "messages", 1, 300, 60)
 	b := o.compare(before, scrape(context.Background(), o.nodes), 10*time.Second)
-	assert.Equal(t, []Busy{{"write", "orderer1", 0.6}, {"apply", "orderer2", 0.1}}, b.Busy)
-	assert.Equal(t, []Queue{{"write", "orderer2", 1.5}, {"apply", "orderer2", 0}}, b.Queues)
-	assert.Contains(t, b.text(), "queues     write 1.50 (orderer2)   apply 0.00 (orderer2)\n")
+	assert.Equal(t, []Busy{{"order", "orderer2", 0.3}, {"write", "orderer1", 0.6}, {"apply", "orderer2", 0.1}}, b.Busy)
+	times := func(name string, rate, wait, service, saturation, queue float64) pipeline.Times {
+		return pipeline.Times{Stage: name, Threads: 1, Rate: rate, Wait: wait, Service: service, Saturation: saturation, Queue: queue, Capacity: pipeline.Unbounded}
+	}
+	assert.Equal(t, []OrdererStage{
+		{times("order", 40, 200, 7.5, 0.3, 4), "orderer2"}, {times("write", 30, 10, 1000.0/30, 0.6, 0.15), "orderer1"}, {times("apply", 5, 0, 20, 0.1, 0), "orderer2"},
+	}, b.Orderers)
+	assert.Contains(t, b.text(), pipeline.Head("orderer")+"order             40    200.000      7.500         30% orderer2        4.0 of any\n")
 }
 
 func TestNodesThatCannotBeComparedAreNamed(t *testing.T) {

@@ -54,8 +54,12 @@ func TestReplicasShowTheirStages(t *testing.T) {
 					// A client has its answer before the stage is done with what led to it.
 					require.Eventually(t, func() bool { return !strings.Contains(page(), series+"0\n") }, time.Minute, 10*time.Millisecond, series)
 				}
-				for _, series := range []string{"queue_depth", "queue_found_total"} {
-					assert.Contains(t, page(), `qioi_orderer_`+series+`{channel="mychannel",queue="`+stage+`"} `)
+				assert.Contains(t, page(), `qioi_orderer_queue_depth{channel="mychannel",queue="`+stage+`"} `)
+			}
+			for _, queue := range []string{"proposals", "messages", "write", "apply"} { // those before the stage that steps, too
+				for _, series := range []string{"queue_items_total", "queue_wait_seconds_total"} {
+					assert.NotContains(t, page(), `qioi_orderer_`+series+`{channel="mychannel",queue="`+queue+`"} 0`+"\n")
+					assert.Contains(t, page(), `qioi_orderer_`+series+`{channel="mychannel",queue="`+queue+`"} `)
 				}
 			}
 		})

@@ -5,14 +5,14 @@ import "fmt"
 // Times is one stage of all replicas together.
 type Times struct {
 	Stage      string  `json:"stage"`
-	Threads    int     `json:"threads"`    // Threads is of each replica; 0: the worker does it.
-	Rate       float64 `json:"rate"`       // Rate is items per second.
-	Wait       float64 `json:"wait_ms"`    // Wait is how long an item was in the stage's queue, in the mean.
-	Service    float64 `json:"service_ms"` // Service is how long a thread then worked on it, in the mean.
-	Saturation float64 `json:"saturation"` // Saturation is that of the replica whose threads worked most: at 1 they can do no more.
-	Most       uint64  `json:"replica"`    // Most is which replica that is; 0: none has worked.
-	Queue      float64 `json:"queue"`      // Queue is how many items waited at once at a replica, in the mean.
-	Capacity   int     `json:"capacity"`   // Capacity is how many can; 0: the stage has no queue; Unbounded: any number.
+	Threads    int     `json:"threads"`           // Threads is of each replica; 0: the worker does it.
+	Rate       float64 `json:"rate"`              // Rate is items per second.
+	Wait       float64 `json:"wait_ms"`           // Wait is how long an item was in the stage's queue, in the mean.
+	Service    float64 `json:"service_ms"`        // Service is how long a thread then worked on it, in the mean.
+	Saturation float64 `json:"saturation"`        // Saturation is that of the replica whose threads worked most: at 1 they can do no more.
+	Most       uint64  `json:"replica,omitempty"` // Most is which replica that is; 0: none has worked.
+	Queue      float64 `json:"queue"`             // Queue is how many items waited at once at a replica, in the mean.
+	Capacity   int     `json:"capacity"`          // Capacity is how many can; 0: the stage has no queue; Unbounded: any number.
 }
 
 // Unbounded is the capacity of a queue without a bound of its own.

@@ -1,6 +1,12 @@
 package consensus
 
-import "golang.org/x/sync/semaphore"
+import (
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
+)
 
 // Proposal is one transaction on its way into the order.
 type Proposal struct {
@@ -23,6 +29,9 @@ const (
 type Intake struct {
 	queue chan Proposal
 	bytes *semaphore.Weighted
+
+	mu    sync.Mutex // mu is held while one is put, so that none is taken before it is counted
+	waits ops.Waits
 }
 
 // NewIntake makes an empty queue.
@@ -35,11 +44,14 @@ func (q *Intake) Put(p Proposal) error {
 	if !q.bytes.TryAcquire(weight(p)) {
 		return ErrOverload
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	select {
 	case q.queue <- p:
+		q.waits.Put(1)
 		return nil
 	default:
-		q.Taken(p)
+		q.bytes.Release(weight(p))
 		return ErrOverload
 	}
 }
@@ -59,7 +71,19 @@ func (q *Intake) Next() (p Proposal, waits bool) {
 }
 
 // Taken is for a proposal that waits no longer.
-func (q *Intake) Taken(p Proposal) { q.bytes.Release(weight(p)) }
+func (q *Intake) Taken(p Proposal) {
+	q.bytes.Release(weight(p))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waits.Begin(1)
+}
+
+// Stands tells what the queue has counted. Any goroutine may ask.
+func (q *Intake) Stands() ops.Stood {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waits.Stands()
+}
 
 // Len is how many proposals wait.
 func (q *Intake) Len() int { return len(q.queue) }

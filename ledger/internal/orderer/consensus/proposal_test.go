@@ -2,9 +2,13 @@ package consensus
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
 )
 
 // TestProposalsAreBoundInBytes, not in number alone.
@@ -34,4 +38,23 @@ func TestProposalsAreBoundInBytes(t *testing.T) {
 	assert.False(t, q.bytes.TryAcquire(1))
 	q.Taken(<-q.C())
 	assert.True(t, q.bytes.TryAcquire(queuedBytes), "the larger one gives back what it took")
+}
+
+// TestProposalsWaitUntilTheyAreTaken; one that there is no room for has not waited.
+func TestProposalsWaitUntilTheyAreTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := NewIntake()
+		for range queuedProposals {
+			require.NoError(t, q.Put(Proposal{}))
+		}
+		require.ErrorIs(t, q.Put(Proposal{}), ErrOverload)
+		time.Sleep(time.Second)
+		q.Taken(<-q.C())
+		for range queuedProposals - 2 {
+			_, waits := q.Next()
+			require.True(t, waits)
+		}
+		time.Sleep(time.Second)
+		assert.Equal(t, ops.Stood{Length: 1, Came: queuedProposals, Waited: (queuedProposals + 1) * time.Second}, q.Stands())
+	})
 }

@@ -3,6 +3,7 @@ package replica
 import (
 	"sync"
 
+	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
@@ -30,6 +31,7 @@ type mailbox struct {
 	byAll   room // what waits of clients
 	client  bool // it is a client's turn
 	waiting int  // messages
+	waits   ops.Waits
 }
 
 // box is what waits of one sender.
@@ -72,6 +74,7 @@ func (m *mailbox) put(from bft.ID, bytes int, messages ...bft.Message) {
 	b.deliveries = append(b.deliveries, delivery{messages, bytes})
 	b.add(more, 1)
 	m.waiting += len(messages)
+	m.waits.Put(len(messages))
 	m.signal()
 }
 
@@ -136,6 +139,7 @@ func (m *mailbox) next(from bft.ID) bft.Message {
 	}
 	b.add(less, -1)
 	m.waiting--
+	m.waits.Begin(1)
 	if from > firstClient {
 		m.byAll.add(less, -1)
 	}
@@ -151,4 +155,11 @@ func (m *mailbox) len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.waiting
+}
+
+// stands tells what it has counted of messages.
+func (m *mailbox) stands() ops.Stood {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.waits.Stands()
 }

@@ -9,37 +9,40 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
-// register adds the series of where the replica stands, and of its stages behind the one that steps.
+// register adds the series of where the replica stands, of its stages, and of what waits for them. How much the stage works
+// that steps, and how much waits for that now, is shown of every kind of consenter.
 func (n *Node) register() {
 	n.registerView()
-	labels := func(kind, name string) prometheus.Labels {
-		return prometheus.Labels{"channel": n.settings.Channel, kind: name}
-	}
-	for _, stage := range []struct {
-		name   string
-		busy   *ops.Saturation
-		stands func() stood
-	}{
-		{"write", &n.writing, n.disk.stands},
-		{"apply", &n.applying, n.work.stands},
-	} {
+	for name, busy := range map[string]*ops.Saturation{"write": &n.writing, "apply": &n.applying} {
 		n.show(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "qioi", Subsystem: "orderer", Name: "stage_busy_seconds_total", Help: "Time that a stage of consensus has worked.",
-			ConstLabels: labels("stage", stage.name),
-		}, stage.busy.Seconds))
+			ConstLabels: n.labels("stage", name),
+		}, busy.Seconds))
+	}
+	for name, stands := range map[string]func() ops.Stood{"write": n.disk.stands, "apply": n.work.stands} {
 		n.show(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "qioi", Subsystem: "orderer", Name: "queue_depth", Help: "Items that wait in a queue.",
-			ConstLabels: labels("queue", stage.name),
-		}, func() float64 { return float64(stage.stands().length) }))
-		n.show(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Namespace: "qioi", Subsystem: "orderer", Name: "queue_items_total", Help: "Items that were put into a queue.",
-			ConstLabels: labels("queue", stage.name),
-		}, func() float64 { return float64(stage.stands().came) }))
-		n.show(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Namespace: "qioi", Subsystem: "orderer", Name: "queue_found_total", Help: "Items that each found in a queue when it was put there, of all items together.",
-			ConstLabels: labels("queue", stage.name),
-		}, func() float64 { return float64(stage.stands().found) }))
+			ConstLabels: n.labels("queue", name),
+		}, func() float64 { return float64(stands().Length) }))
+		n.registerWaits(name, stands)
 	}
+	n.registerWaits("proposals", n.intake.Stands)
+	n.registerWaits("messages", n.mail.stands)
+}
+
+func (n *Node) registerWaits(name string, stands func() ops.Stood) {
+	n.show(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "qioi", Subsystem: "orderer", Name: "queue_items_total", Help: "Items that were put into a queue.",
+		ConstLabels: n.labels("queue", name),
+	}, func() float64 { return float64(stands().Came) }))
+	n.show(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "qioi", Subsystem: "orderer", Name: "queue_wait_seconds_total", Help: "Time in a queue, of all items together.",
+		ConstLabels: n.labels("queue", name),
+	}, func() float64 { return stands().Waited.Seconds() }))
+}
+
+func (n *Node) labels(kind, name string) prometheus.Labels {
+	return prometheus.Labels{"channel": n.settings.Channel, kind: name}
 }
 
 func (n *Node) registerView() {

@@ -1,6 +1,10 @@
 package replica
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
+)
 
 // queue hands things from one goroutine to another, which takes all that wait. What bounds it is the protocol: its window, and what it gives who asks.
 type queue[T any] struct {
@@ -8,14 +12,7 @@ type queue[T any] struct {
 	filled *sync.Cond
 	items  []T
 	closed bool
-	stood  stood
-}
-
-// stood is what a queue has counted, for which no item needs a look at the clock.
-type stood struct {
-	length int    // length is how many items wait now: what was taken waits until it is begun
-	came   uint64 // came is how many were put so far
-	found  uint64 // found is how many waited when an item came, of all of came
+	waits  ops.Waits // waits has an item until it is begun, however long it has been taken
 }
 
 func newQueue[T any]() *queue[T] {
@@ -27,9 +24,7 @@ func newQueue[T any]() *queue[T] {
 func (q *queue[T]) put(item T) {
 	q.mu.Lock()
 	q.items = append(q.items, item)
-	q.stood.came++
-	q.stood.found += uint64(q.stood.length)
-	q.stood.length++
+	q.waits.Put(1)
 	q.mu.Unlock()
 	q.filled.Signal()
 }
@@ -57,12 +52,12 @@ func (q *queue[T]) close() {
 func (q *queue[T]) begin(items []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.stood.length -= len(items)
+	q.waits.Begin(len(items))
 }
 
 // stands tells what the queue has counted. Any goroutine may ask.
-func (q *queue[T]) stands() stood {
+func (q *queue[T]) stands() ops.Stood {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.stood
+	return q.waits.Stands()
 }

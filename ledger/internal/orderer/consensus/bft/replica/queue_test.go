@@ -2,22 +2,49 @@ package replica
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
-// TestAQueueKnowsWhatItemsFound: an item waits until it is begun, however long it has been taken.
-func TestAQueueKnowsWhatItemsFound(t *testing.T) {
-	q := newQueue[string]()
-	assert.Equal(t, stood{}, q.stands())
-	q.put("first")
-	q.put("second")
-	assert.Equal(t, stood{length: 2, came: 2, found: 1}, q.stands(), "the second has found the first")
-	taken := q.take()
-	q.put("third")
-	assert.Equal(t, stood{length: 3, came: 3, found: 3}, q.stands(), "who has taken them is not there yet")
-	q.begin(taken)
-	assert.Equal(t, stood{length: 1, came: 3, found: 3}, q.stands())
-	q.begin(q.take())
-	assert.Equal(t, stood{came: 3, found: 3}, q.stands())
+// TestAQueueKnowsForHowLongItemsWait: an item waits until it is begun, however long it has been taken.
+func TestAQueueKnowsForHowLongItemsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue[string]()
+		assert.Equal(t, ops.Stood{}, q.stands())
+		q.put("first")
+		time.Sleep(time.Second)
+		q.put("second")
+		taken := q.take()
+		q.put("third")
+		time.Sleep(time.Second)
+		assert.Equal(t, ops.Stood{Length: 3, Came: 3, Waited: 4 * time.Second}, q.stands(), "who has taken two is not there yet")
+		q.begin(taken)
+		time.Sleep(time.Second)
+		q.begin(q.take())
+		time.Sleep(time.Second)
+		assert.Equal(t, ops.Stood{Came: 3, Waited: 5 * time.Second}, q.stands())
+	})
+}
+
+// TestAMailboxKnowsForHowLongMessagesWait, those that it has no room for left out.
+func TestAMailboxKnowsForHowLongMessagesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMailbox()
+		m.put(1, 10, numbered(1), numbered(2))
+		m.put(1, 1, make([]bft.Message, ofMember.messages)...)
+		time.Sleep(time.Second)
+		_, waits := m.take()
+		require.True(t, waits)
+		time.Sleep(time.Second)
+		_, waits = m.take()
+		require.True(t, waits)
+		time.Sleep(time.Second)
+		assert.Equal(t, ops.Stood{Came: 2, Waited: 3 * time.Second}, m.stands())
+	})
 }
