@@ -11,6 +11,9 @@ from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
 
+#: Seconds between two looks at who else is in the daemon's own group.
+LOOK = 10.0
+
 
 def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | None:
     """Give the daemon's own group, relative to the CPU controller's mount; ``None`` for the root group."""
@@ -27,13 +30,44 @@ def competing(group: str) -> str:
     return pod if container and "pod" in pod.rpartition("/")[2] and "kubepods" in pod else group
 
 
-def alone(group: Path) -> bool:
-    """Whether this process is the only one in a control group, so that the group's shares favour nothing else."""
+class Company:
+    """Whether the daemon is alone in its control group, so that the group's shares favour nothing else.
+
+    A change counts if two looks in a row see it: a health check or a reload's ``kill`` is in the group for a moment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._alone = self._seen = is_alone(folder)
+        self._due: float | None = None
+
+    def alone(self, now: float) -> bool:
+        """Say it as of the monotonic time ``now``; at most every :data:`LOOK` seconds the kernel is asked."""
+        if self._due is None or now >= self._due:
+            self._due = now + LOOK
+            before, self._seen = self._seen, is_alone(self._folder)
+            if self._seen == before:
+                self._alone = self._seen
+        return self._alone
+
+
+def is_alone(group: Path) -> bool:
+    """Whether a control group has no group below it, and no process but this one and its children."""
     try:
         processes = (group / "cgroup.procs").read_text().split()
-        return processes == [str(os.getpid())] and not any(entry.is_dir() for entry in group.iterdir())
+        own = str(os.getpid())
+        return (
+            own in processes
+            and not any(entry.is_dir() for entry in group.iterdir())
+            and all(own in (one, parent_of(one)) for one in processes)
+        )
     except OSError:
         return False
+
+
+def parent_of(process: str) -> str:
+    """Read field 4 of /proc/PID/stat (proc(5)); the name before it may hold anything. OSError: the process is gone."""
+    return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[1]
 
 
 def protect_loop(nice: int | None, realtime: Realtime) -> str | None:

@@ -6,7 +6,7 @@ import logging
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Outcome, Result, failed
-from qioi.daemon.own import alone, competing, own_cgroup
+from qioi.daemon.own import Company, competing, own_cgroup
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import DEFAULT_SHARES
@@ -26,22 +26,26 @@ class OwnShares:
     """
 
     def __init__(self, config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
-        """Look at the group, before the daemon has children in it: the default is for one that has the daemon alone."""
         group = None if config.dry_run else own_cgroup(hierarchy.version)
         #: The group; ``None`` in the root group, and in a dry run.
         self.group = competing(group) if group else None
         self._guard = guard
         self._always = config.own.shares
-        self._instead = OWN_SHARES if group and alone(hierarchy.folder(group)) else None
+        #: Who is in the group: the default is for one that has the daemon alone.
+        self._company = Company(hierarchy.folder(group)) if group and self._always is None else None
         self._wanted: int | None = None
         self._due = True
         self._news = self._failing = False
         if self._always is not None and self.group is None and not config.dry_run:
             log.warning("own.shares: ignored: the daemon runs in the root control group, which has no shares")
 
-    def look(self, realtime: bool) -> None:
-        """Have the shares that are wanted where ``realtime`` is in force, or is not. To be called once a period."""
-        wanted = self._always if self._always is not None or realtime else self._instead
+    def look(self, now: float, *, realtime: bool) -> None:
+        """Have the shares that are wanted where ``realtime`` is in force, or is not. To be called once a period.
+
+        ``now`` is the monotonic time.
+        """
+        alone = self._company is not None and self._company.alone(now)
+        wanted = OWN_SHARES if alone and not realtime else self._always
         if wanted != self._wanted:
             self._wanted, self._due = wanted, True
         if self._due and self.group is not None:

@@ -60,7 +60,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             if missing:
                 raise StartError(*missing)
             record_originals(config, guard, own.group)
-            own.look(in_force())
+            own.look(time.monotonic(), realtime=in_force())
             roster, channels = make_roster(config, guard, owners, hierarchy, cleanup)
             looks = OnsetWatch()
             cleanup.callback(looks.close)
@@ -76,8 +76,9 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             notifier.ready(summary(first))
 
             def publish(snapshot: Snapshot) -> None:
-                realtime.look(time.monotonic())
-                own.look(in_force())
+                now = time.monotonic()
+                realtime.look(now)
+                own.look(now, realtime=in_force())
                 publisher.publish(snapshot)
 
             run_loop(daemon, first, signals, publish, reloader.reload, notifier, looks)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from realtime import realtime
 from refusing import read_only
 from running import Site, begin_in, end
-from waiting import until
+from waiting import DIES_WITH_TEST, until
 
+from qioi.daemon.own import LOOK
 from qioi.kernel.hierarchy import Hierarchy
 
 pytestmark = pytest.mark.slow
@@ -121,3 +125,83 @@ def test_where_realtime_is_lost_in_mid_run_the_group_has_shares_until_it_is_back
     assert (status, shares(site.hierarchy, own)) == (0, FOUND)
     assert text.count("own protection: real-time priority was taken away") == (2 if again else 1)
     assert text.count("own.shares: ") == (4 if again else 1)
+
+
+#: Has the shares of its own group looked after, at the times that it is told. It has a child, as a daemon that follows
+#: journald has.
+LOOKER = """
+import subprocess, sys
+from pathlib import Path
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.journal import Journal
+from qioi.controller.levers.files import Files
+from qioi.daemon.own_shares import OwnShares
+from qioi.kernel.hierarchy import find_hierarchy
+from qioi.settings.config import load_config
+config, hierarchy = load_config(Path(sys.argv[1])), find_hierarchy()
+config.state_dir.mkdir()
+own = OwnShares(config, Guard(hierarchy, Files(hierarchy), Journal(config.state_dir)), hierarchy)
+with subprocess.Popen(["sleep", "600"]) as child:
+    for line in sys.stdin:
+        own.look(float(line), realtime=False)
+        print("looked", flush=True)
+    child.kill()
+"""
+
+
+@contextmanager
+def looker(site: Site, own: Path) -> Iterator[Callable[[float], int]]:
+    """Start the looker in the group; give what has it look at a time, and gives the group's shares then."""
+    site.changes = {"own": {"realtime": False, "nice": None}}
+    join = f'echo $$ > {own}/cgroup.procs; exec "$@"'
+    command = ["/bin/sh", "-c", join, "sh", sys.executable, "-c", LOOKER, str(site.config())]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*DIES_WITH_TEST, *command], stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answers = process.stdout
+
+        def look(now: float) -> int:
+            print(now, file=process.stdin, flush=True)
+            assert answers.readline() == "looked\n"
+            return shares(site.hierarchy, own)
+
+        yield look
+
+
+@contextmanager
+def joined(site: Site, own: Path) -> Iterator[None]:
+    """Have a shell's process in the group for a while."""
+    company = begin_in(own, site, *DIES_WITH_TEST, "sleep", "600")
+    until(lambda: str(company.pid) in (own / "cgroup.procs").read_text().split())
+    yield
+    company.kill()
+    company.communicate()
+    until(lambda: str(company.pid) not in (own / "cgroup.procs").read_text().split())
+
+
+def test_own_shares_go_back_where_company_stays_and_are_raised_again_when_it_has_left(site: Site, own: Path) -> None:
+    with looker(site, own) as look:
+        assert [look(0.0), look(LOOK)] == [RAISED, RAISED]
+        with joined(site, own):
+            assert [look(1.5 * LOOK), look(2.0 * LOOK)] == [RAISED, RAISED]
+            assert [look(2.5 * LOOK), look(3.0 * LOOK)] == [RAISED, FOUND]
+        assert [look(4.0 * LOOK), look(5.0 * LOOK)] == [FOUND, RAISED]
+
+
+def test_own_shares_stay_where_company_leaves_soon(site: Site, own: Path) -> None:
+    with looker(site, own) as look:
+        assert look(0.0) == RAISED
+        for number in range(1, 9, 2):
+            with joined(site, own):
+                assert look(number * LOOK) == RAISED
+            assert look((number + 1) * LOOK) == RAISED
+
+
+def test_own_shares_are_raised_when_the_company_of_the_start_has_left(site: Site, own: Path) -> None:
+    with ExitStack() as company:
+        company.enter_context(joined(site, own))
+        with looker(site, own) as look:
+            assert [look(0.0), look(LOOK)] == [FOUND, FOUND]
+            company.close()
+            assert [look(2.0 * LOOK), look(3.0 * LOOK)] == [FOUND, RAISED]
