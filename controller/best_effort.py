@@ -66,26 +66,29 @@ class BestEffort:
         ``waits`` says that a component waits behind foreign work, ``disturbed`` that this keeps the host full;
         ``components`` are their groups: neither they nor those above or below them are made idle.
         """
-        wanted = self._patterns or self.labelled
-        if not wanted and self._last is None and not self._guard.groups:
+        if not (self._patterns or self.labelled or self._guard.groups) and self._last is None:
             return ()
-        if wanted and disturbed and (waits or self._last is not None):
+        if disturbed and (waits or self._last is not None):
             self._last = now
-            spared = Spared(components, self._own)
-            # A container matches a pattern before it is known to be a component, and may be idle by then.
-            self._tell(now, self._guard.release([one for one in self._guard.groups if one in spared]))
-            self._tell(now, self._guard.make_idle(self._find(now, spared)))
+            found = self._find(Spared(components, self._own))
+            self._tell(now, self._guard.make_idle(self._first(now, found)))
+            # A container matches a pattern before it is known to be a component, and may be idle by then. A group that
+            # a daemon before has left, or whose label has gone, is not to be idle either.
+            self._tell(now, self._guard.release([one for one in self._guard.groups if one not in found]))
         elif self._last is None or now - self._last > HOLD:
             self._last = None  # groups that are still idle then, or left by a daemon before: they are tried again
             self._tell(now, self._guard.release(self._guard.groups))
         return self._guard.groups
 
-    def _find(self, now: float, spared: Spared) -> list[str]:
-        """Find the groups that are there now."""
+    def _find(self, spared: Spared) -> dict[str, None]:
+        """Find the groups that are to be idle and are there now."""
         mount = self._hierarchy.mount
         named = (path for one in self._patterns for path in fitting(mount, one))
         labelled = (path for path in self.labelled if (mount / path).is_dir())
-        found = dict.fromkeys(path for path in (*named, *labelled) if path not in spared)
+        return dict.fromkeys(path for path in (*named, *labelled) if path not in spared)
+
+    def _first(self, now: float, found: dict[str, None]) -> list[str]:
+        """Give as many of the groups as may be made idle."""
         if len(found) > MOST:
             self._said.say(now, "most", f"best_effort: {len(found)} groups match, the first {MOST} are taken")
         return list(found)[:MOST]

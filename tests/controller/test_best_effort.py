@@ -268,6 +268,50 @@ def test_a_group_that_cannot_be_put_back_at_the_end_is_not_clean_and_the_next_da
     assert not journal.file.exists()
 
 
+def test_a_group_left_idle_that_no_pattern_names_now_is_put_back_during_interference(
+    tmp_path: Path, real_batch: tuple[Hierarchy, str]
+) -> None:
+    hierarchy, group = real_batch
+    named = group.replace("batch", "named")
+    hierarchy.folder(named).mkdir()
+    file = hierarchy.folder(group) / "cpu.idle"
+    with ExitStack() as mounted:
+        with best_effort([group, named], tmp_path, hierarchy) as groups:
+            assert set(groups.step(1.0, True, True, [])) == {group, named}
+            for one in (group, named):
+                mounted.enter_context(read_only(hierarchy.folder(one) / "cpu.idle"))
+        assert not groups.clean
+    with best_effort([named], tmp_path, hierarchy) as groups:
+        with read_only(file):
+            assert set(groups.step(1.0, True, True, [])) == {group, named}
+        assert groups.step(2.0, True, True, []) == (named,)
+        assert (file.read_text(), (hierarchy.folder(group) / hierarchy.file).read_text()) == ("0\n", "700\n")
+
+
+def test_a_job_that_ends_during_interference_is_forgotten_without_a_line(
+    tmp_path: Path, real_batch: tuple[Hierarchy, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    hierarchy, group = real_batch
+    with best_effort([group], tmp_path, hierarchy) as groups:
+        assert groups.step(1.0, True, True, []) == (group,)
+        hierarchy.folder(group).rmdir()
+        caplog.set_level(logging.INFO, "qioi")
+        assert groups.step(2.0, True, True, []) == ()
+    assert caplog.messages == []
+
+
+def test_a_group_whose_label_has_gone_is_put_back_during_interference(
+    tmp_path: Path, real_batch: tuple[Hierarchy, str]
+) -> None:
+    hierarchy, group = real_batch
+    with best_effort([], tmp_path, hierarchy) as groups:
+        groups.labelled = (group,)
+        assert groups.step(1.0, True, True, []) == (group,)
+        groups.labelled = ()
+        assert groups.step(2.0, True, True, []) == ()
+        assert (hierarchy.folder(group) / "cpu.idle").read_text() == "0\n"
+
+
 def test_a_group_whose_idling_somebody_else_has_ended_stays_so_in_the_next_interference(
     tmp_path: Path, real_batch: tuple[Hierarchy, str]
 ) -> None:
