@@ -188,7 +188,14 @@ def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> It
     if found is None and not left:
         yield NoSlicer(state)
         return
-    kernel, default = found or kernel_of_left()
+    try:
+        kernel, default = found or kernel_of_left()
+    except SliceError as error:
+        slicer: AnySlicer = NoSlicer(state)
+        slicer.clean = False  # the journal stays as it is
+        yield slicer
+        log.error("restore %s: %s: %s", journal.file, Result.FAILED, error)
+        return
     guard = SliceGuard(kernel, journal, lister(hierarchy), default)
     guard.go_on(left)
     slicer = NoSlicer(state, guard) if found is None else Slicer(mode, guard, default)

@@ -11,7 +11,7 @@ import pytest
 from toy_scheduler import DEFAULT, ToyScheduler
 
 from qioi.controller.guard.journal import Journal
-from qioi.controller.levers.eevdf import SliceError
+from qioi.controller.levers.eevdf import Kernel, SliceError
 from qioi.controller.slicing import NoSlicer, SlicePeriod, Slicer, SliceState, recover_slices, slicing
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, DelayReading, Role
@@ -120,6 +120,20 @@ def test_where_slices_are_off_what_is_still_left_at_the_end_is_said_and_not_clea
     why = "thread 7: not permitted; it has a slice of 400000 ns, and should have a slice of 2800000 ns"
     assert (caplog.messages, slicer.clean, left.slices()) == ([f"restore g: failed: {why}"], False, {7: 400_000})
     assert [one.place for one in Journal(tmp_path, name="slices").load().entries] == [7]
+
+
+def test_an_unknown_architecture_ends_no_daemon_without_slices(
+    tmp_path: Path, left: ToyScheduler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As below a personality(2) of another machine: setarch(8)."""
+    monkeypatch.setattr("qioi.controller.slicing.Kernel", Kernel)
+    monkeypatch.setattr("platform.machine", lambda: "i686")
+    before = (tmp_path / "slices").read_bytes()
+    with slicing("off", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
+        assert slicer.step(SlicePeriod(1.0, [], {}, {}, False)) == SliceState()
+    (said,) = caplog.messages
+    assert said.startswith(f"restore {tmp_path}/slices: failed: slices: the system calls of i686 are not known")
+    assert (slicer.clean, (tmp_path / "slices").read_bytes()) == (False, before)
 
 
 def test_a_recovery_of_slices_says_what_it_could_do(
