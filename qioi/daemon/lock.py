@@ -10,6 +10,7 @@ Whoever may read that group may lock it. So a lock that a user other than root h
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -48,7 +49,15 @@ class HostLock:
             raise LockedError(f"{path}: a QiOi daemon is running already (pid {holder or 'unknown'})") from None
         with usable(path, "a file that this user can write"):
             os.ftruncate(self._descriptor, 0)
+            self._name_holder()
+
+    def _name_holder(self) -> None:
+        """Write who holds the lock. A full disk keeps nobody from holding it, so that values are restored. OSError."""
+        try:
             os.write(self._descriptor, b"%d\n" % os.getpid())
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
 
     def close(self) -> None:
         """Free the lock. The file stays, because removing it would let two daemons lock two files of one name."""

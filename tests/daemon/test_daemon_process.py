@@ -238,6 +238,29 @@ def test_a_full_disk_under_the_journal_means_no_write(site: Site) -> None:
         assert value(share) == 1024
 
 
+def test_a_disk_that_is_full_at_the_start_keeps_the_daemon_waiting_only(site: Site) -> None:
+    share = site.component("peer0")
+    with small_disk(site.state) as fill:
+        fill()
+        process = site.start()
+        assert process.poll() is None, process.communicate()[1]
+        site.commit_until(lambda: site.status()["totals"]["writes"]["failed"] > 0)  # type: ignore[index]
+        (site.state / "ballast").unlink()
+        site.commit_until(lambda: value(share) > 1024)
+        assert (end(process)[0], value(share)) == (0, 1024)
+
+
+def test_a_full_disk_keeps_nothing_from_being_restored_after_a_kill(site: Site) -> None:
+    with small_disk(site.state) as fill:
+        process, share = raise_one(site)
+        process.kill()
+        process.wait()
+        (site.state / "lock").write_bytes(b"")  # who fills the disk is faster than who writes the lock anew
+        fill()
+        done = site.qioi("restore", "--state-dir", str(site.state))
+        assert (done.returncode, value(share)) == (0, 1024), done.stderr
+
+
 def test_shares_that_a_full_disk_cannot_keep_are_restored(site: Site) -> None:
     site.changes = {"on_exit": "keep"}
     with small_disk(site.state) as fill:
