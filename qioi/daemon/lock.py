@@ -39,20 +39,20 @@ class HostLock:
     def __init__(self, state_dir: Path) -> None:
         path = state_dir / "lock"
         with usable(path, "a file that this user can make and write"):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.fchmod(self._descriptor, 0o600)  # who may read it may lock it
+            self._descriptor, writable = open_lock(path)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             holder = os.read(self._descriptor, 32).decode(errors="replace").strip()
             os.close(self._descriptor)
             raise LockedError(f"{path}: a QiOi daemon is running already (pid {holder or 'unknown'})") from None
-        with usable(path, "a file that this user can write"):
-            os.ftruncate(self._descriptor, 0)
-            self._name_holder()
+        if writable:
+            with usable(path, "a file that this user can write"):
+                self._name_holder()
 
     def _name_holder(self) -> None:
         """Write who holds the lock. A full disk keeps nobody from holding it, so that values are restored. OSError."""
+        os.ftruncate(self._descriptor, 0)
         try:
             os.write(self._descriptor, b"%d\n" % os.getpid())
         except OSError as error:
@@ -92,6 +92,18 @@ class TreeLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def open_lock(path: Path) -> tuple[int, bool]:
+    """Open the lock's file, and say whether it can be written: on a read-only disk values are restored too. OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
+    os.fchmod(descriptor, 0o600)  # who may read it may lock it
+    return descriptor, True
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
@@ -116,13 +117,21 @@ def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> None:
     """Open the status socket and, if configured, the metrics port. StartError."""
     try:
         status = serve_unix(config.socket, publisher.routes())
-        cleanup.callback(config.socket.unlink, missing_ok=True)
+        cleanup.callback(remove_socket, config.socket)
         cleanup.callback(status.close)
         if config.metrics.port:
             listen, port = config.metrics.listen, config.metrics.port
             cleanup.callback(serve_tcp(listen, port, publisher.shown(listen)).close)
     except BusyError as error:
         raise StartError(f"{config.file}: {error}") from None
+
+
+def remove_socket(path: Path) -> None:
+    """Remove the status socket's file. One that stays, as on a read-only disk, is replaced at the next start."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("socket %s: %s: the file stays", path, error.strerror)
 
 
 def banner(config: Config, hierarchy: Hierarchy, access: Access) -> str:

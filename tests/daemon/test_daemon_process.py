@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from raised_component import raise_one, value
+from refusing import read_only
 from running import Site, begin_in, end
 from waiting import until
 
@@ -253,12 +254,37 @@ def test_a_disk_that_is_full_at_the_start_keeps_the_daemon_waiting_only(site: Si
 def test_a_full_disk_keeps_nothing_from_being_restored_after_a_kill(site: Site) -> None:
     with small_disk(site.state) as fill:
         process, share = raise_one(site)
-        process.kill()
-        process.wait()
+        process.kill()  # type: ignore[attr-defined]
+        process.wait()  # type: ignore[attr-defined]
         (site.state / "lock").write_bytes(b"")  # who fills the disk is faster than who writes the lock anew
         fill()
         done = site.qioi("restore", "--state-dir", str(site.state))
         assert (done.returncode, value(share)) == (0, 1024), done.stderr
+
+
+def test_a_state_folder_that_has_become_read_only_ends_the_daemon_in_words(site: Site) -> None:
+    process, share = raise_one(site)
+    with read_only(site.state):
+        status, text = end(process)  # type: ignore[arg-type]
+    assert (status, value(share)) == (1, 1024), text
+    assert f"restore {site.state}/journal: failed: the journal cannot be written (Read-only file system)" in text
+    assert f"WARNING socket {site.socket}: Read-only file system: the file stays" in text
+    assert "Traceback" not in text
+
+
+def test_a_state_folder_that_has_become_read_only_keeps_nothing_from_being_restored_after_a_kill(site: Site) -> None:
+    process, share = raise_one(site)
+    with read_only(site.state):
+        held = site.qioi("restore", "--state-dir", str(site.state))
+        assert (held.returncode, value(share) > 1024) == (1, True), held.stderr
+        assert f"is running already (pid {process.pid})" in held.stderr  # type: ignore[attr-defined]
+        process.kill()  # type: ignore[attr-defined]
+        process.wait()  # type: ignore[attr-defined]
+        done = site.qioi("restore", "--state-dir", str(site.state))
+    why = f"{site.state}/journal: Read-only file system: it stays as it was, and names what was restored, too"
+    assert (done.returncode, value(share)) == (1, 1024), done.stderr
+    assert done.stdout.splitlines()[0] == why
+    assert "kept" not in done.stdout
 
 
 def test_shares_that_a_full_disk_cannot_keep_are_restored(site: Site) -> None:

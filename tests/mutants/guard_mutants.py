@@ -320,7 +320,7 @@ HANDOVER = of(
         "if guard.adopt(entry) and groups is not None and entry.path not in groups:",
         "if not guard.adopt(entry):",
     ),
-    ("leaves the mark", "        mark(state_dir).unlink(missing_ok=True)\n", "        pass\n"),
+    ("leaves the mark", "        mark(state_dir).unlink()\n", "        pass\n"),
     ("takes over by a damaged journal", "    if loaded.problems:\n        return None\n", ""),
     ("marks what is not there", "    if Journal(state_dir).file.exists():\n", "    if True:\n"),
 )

@@ -10,7 +10,7 @@ from real_host import Host
 from refusing import read_only
 
 from qioi.controller.guard.guard import Guard
-from qioi.controller.guard.handover import keep, mark, take_over
+from qioi.controller.guard.handover import keep, mark, take_over, unmark
 from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.restore import Result
 from qioi.model.owner import Owner
@@ -104,6 +104,11 @@ def test_a_mark_that_cannot_be_removed_is_said_and_the_shares_are_taken_over(
         f"{mark(state)}: Device or resource busy: it stays, and says of a crash, too, that shares were kept on purpose"
     ]
     after.restore()
+
+
+def test_no_mark_of_a_read_only_state_folder_is_said_to_stay(state: Path) -> None:
+    with read_only(state):
+        assert unmark(state) is None
 
 
 @pytest.mark.parametrize("owner", [None, Owner("c0ffee", "container")])
