@@ -108,6 +108,7 @@ class EngineOwners(Owners):
             self._hurry = True
             for record in self._records.values():
                 record.problem = None
+            self._begin()
             self._changed.notify_all()
             while (left := self._unsettled()) and time.monotonic() < deadline:
                 self._changed.wait(deadline - time.monotonic())
@@ -121,6 +122,7 @@ class EngineOwners(Owners):
     def problem(self) -> str | None:
         """Say in one line which containers could not be told."""
         with self._changed:
+            self._begin()
             waiting = [record.problem for record in self._records.values() if record.problem]
         return f"{len(waiting)} shares are in force but not on their owner's record: {waiting[0]}" if waiting else None
 
@@ -142,10 +144,22 @@ class EngineOwners(Owners):
                 only_from |= record.kept
             record.kept.update(entry.ours)
             record.entry, record.wanted, record.only_from = entry, value, only_from
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="qioi-owners", daemon=True)
-                self._thread.start()
+            self._begin()
             self._changed.notify_all()
+
+    def _begin(self) -> None:
+        """Start the thread if it is needed. A host that is out of threads is asked again."""
+        waiting = [record for record in self._records.values() if record.wanted is not None]
+        if self._thread is not None or not waiting:
+            return
+        thread = threading.Thread(target=self._run, name="qioi-owners", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            for record in waiting:
+                record.problem = f"no thread to tell it: {error}"
+            return
+        self._thread = thread
 
     def _unsettled(self) -> list[Owner]:
         """Name the records that something is yet to be done about, and may be."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -92,6 +93,25 @@ def test_an_engine_that_is_away_is_asked_about_one_record_and_told_of_all_when_i
     until(lambda: (site.owners.problem() or "").startswith("3 shares"))
     site.keeper.away = False
     until(lambda: len(site.keeper.records) == 3)
+
+
+def no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")  # as Python has it where clone(2) gives EAGAIN
+
+
+def test_a_host_without_a_thread_to_spare_ends_no_daemon_and_records_follow(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [site.raised(name, ORIGINAL, 4096) for name in "ab"]
+    with monkeypatch.context() as crowded:
+        crowded.setattr(threading.Thread, "start", no_thread)
+        for entry in entries:
+            site.owners.tell(entry)
+        assert (site.owners.problem() or "").startswith("2 shares")
+        why = "no thread to tell it: can't start new thread"
+        assert site.owners.settle() == {entry.owner: why for entry in entries}
+    until(lambda: site.owners.problem() is None)
+    assert set(site.keeper.records.values()) == {4096}
 
 
 def test_what_somebody_else_has_set_before_it_was_told_stays_in_force(site: Site) -> None:
