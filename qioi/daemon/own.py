@@ -11,9 +11,6 @@ from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
 
-#: Seconds between two looks at who else is in the daemon's own group.
-LOOK = 10.0
-
 
 def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | None:
     """Give the daemon's own group, relative to the CPU controller's mount; ``None`` for the root group."""
@@ -38,17 +35,13 @@ class Company:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._alone = self._seen = is_alone(folder)
-        self._due: float | None = None
+        self.alone = self._seen = is_alone(folder)
 
-    def alone(self, now: float) -> bool:
-        """Say it as of the monotonic time ``now``; at most every :data:`LOOK` seconds the kernel is asked."""
-        if self._due is None or now >= self._due:
-            self._due = now + LOOK
-            before, self._seen = self._seen, is_alone(self._folder)
-            if self._seen == before:
-                self._alone = self._seen
-        return self._alone
+    def look(self) -> None:
+        """Look once more."""
+        before, self._seen = self._seen, is_alone(self._folder)
+        if self._seen == before:
+            self.alone = self._seen
 
 
 def is_alone(group: Path) -> bool:

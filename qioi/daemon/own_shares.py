@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Outcome, Result, failed
@@ -17,12 +18,15 @@ log = logging.getLogger("qioi")
 #: Shares of the daemon's own group where real-time is not in force: as much as eight ordinary groups, for its 1 % of a
 #: core.
 OWN_SHARES = 8 * DEFAULT_SHARES
+#: Seconds between two looks at the group: at who is in it, and at its shares, which somebody else may have restored.
+LOOK = 10.0
 
 
 class OwnShares:
     """Sets and restores the shares of the group whose shares protect the daemon, through the guard.
 
-    What fails is tried again in each period; it is said once, and so is that it is done.
+    What fails is tried again in each period; it is said once, and so is that it is done. Where somebody else restores
+    the original, the guard's pause passes before it is changed again.
     """
 
     def __init__(self, config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
@@ -35,6 +39,7 @@ class OwnShares:
         self._company = Company(hierarchy.folder(group)) if group and self._always is None else None
         self._wanted: int | None = None
         self._due = True
+        self._next_look = -math.inf
         self._news = self._failing = False
         if self._always is not None and self.group is None and not config.dry_run:
             log.warning("own.shares: ignored: the daemon runs in the root control group, which has no shares")
@@ -44,7 +49,10 @@ class OwnShares:
 
         ``now`` is the monotonic time.
         """
-        alone = self._company is not None and self._company.alone(now)
+        if now >= self._next_look:
+            self._next_look = now + LOOK
+            self._look_again()
+        alone = self._company is not None and self._company.alone
         wanted = OWN_SHARES if alone and not realtime else self._always
         if wanted != self._wanted:
             self._wanted, self._due = wanted, True
@@ -52,13 +60,20 @@ class OwnShares:
             self._tell(self.group, self._put_back(self.group) if wanted is None else self._set(self.group, wanted))
         self._news = True  # what is done at the start is none
 
-    def _set(self, group: str, shares: int) -> Outcome:
+    def _look_again(self) -> None:
+        """Look at who is in the group, and have its shares looked at, unless somebody else's are left alone."""
+        if self._company is not None:
+            self._company.look()
+        if self.group is not None and self._wanted is not None and not self._guard.is_foreign(self.group):
+            self._due = True
+
+    def _set(self, group: str, shares: int) -> Outcome | None:
         try:
             self._guard.hold(group)
         except CgroupError as error:
             return failed(group, error)
         (outcome,) = self._guard.apply({group: shares})
-        return outcome
+        return None if outcome.result is Result.SKIPPED else outcome
 
     def _put_back(self, group: str) -> Outcome | None:
         """Restore the group's shares if this daemon, or one before it, has changed them."""

@@ -15,7 +15,8 @@ from refusing import read_only
 from running import Site, begin_in, end
 from waiting import DIES_WITH_TEST, until
 
-from qioi.daemon.own import LOOK
+from qioi.controller.guard.writer import PAUSE
+from qioi.daemon.own_shares import LOOK
 from qioi.kernel.hierarchy import Hierarchy
 
 pytestmark = pytest.mark.slow
@@ -140,10 +141,13 @@ from qioi.kernel.hierarchy import find_hierarchy
 from qioi.settings.config import load_config
 config, hierarchy = load_config(Path(sys.argv[1])), find_hierarchy()
 config.state_dir.mkdir()
-own = OwnShares(config, Guard(hierarchy, Files(hierarchy), Journal(config.state_dir)), hierarchy)
+now = 0.0
+guard = Guard(hierarchy, Files(hierarchy), Journal(config.state_dir), clock=lambda: now)
+own = OwnShares(config, guard, hierarchy)
 with subprocess.Popen(["sleep", "600"]) as child:
     for line in sys.stdin:
-        own.look(float(line), realtime=False)
+        now = float(line)
+        own.look(now, realtime=False)
         print("looked", flush=True)
     child.kill()
 """
@@ -205,3 +209,15 @@ def test_own_shares_are_raised_when_the_company_of_the_start_has_left(site: Site
             assert [look(0.0), look(LOOK)] == [FOUND, FOUND]
             company.close()
             assert [look(2.0 * LOOK), look(3.0 * LOOK)] == [FOUND, RAISED]
+
+
+def test_own_shares_that_somebody_has_put_back_are_raised_again_after_a_pause(site: Site, own: Path) -> None:
+    file = own / site.hierarchy.file
+    found = file.read_text()
+    with looker(site, own) as look:
+        assert look(0.0) == RAISED
+        file.write_text(found)
+        assert [look(LOOK), look(LOOK + PAUSE / 2)] == [FOUND, FOUND]
+        assert look(2.0 * LOOK + PAUSE) == RAISED
+        file.write_text(str(2 * int(found)))
+        assert [look(3.0 * LOOK + PAUSE), look(4.0 * LOOK + 100.0 * PAUSE)] == [2 * FOUND, 2 * FOUND]
