@@ -128,11 +128,12 @@ func (db *DB) Get(namespace, key string) *Entry {
 	return get(db.spaces[namespace], key)
 }
 
-// Scan is Snapshot.Scan on the newest state.
-func (db *DB) Scan(namespace, start, end string, limit int) []*Entry {
+// Walk visits the newest state's entries in the order of keys, from start (included) to end (excluded; empty for no end),
+// until visit returns false. Nothing can be applied, and no snapshot be taken, meanwhile.
+func (db *DB) Walk(namespace, start, end string, visit func(Entry) bool) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	return scan(db.spaces[namespace], start, end, limit)
+	walk(db.spaces[namespace], start, end, visit)
 }
 
 // Snapshot is safe for concurrent use and needs no release.
@@ -144,7 +145,15 @@ func (s *Snapshot) Get(namespace, key string) *Entry { return get(s.spaces[names
 // Scan reads at most limit entries in the order of keys, from start (included) to end
 // (excluded; empty for no end).
 func (s *Snapshot) Scan(namespace, start, end string, limit int) []*Entry {
-	return scan(s.spaces[namespace], start, end, limit)
+	if limit <= 0 {
+		return nil
+	}
+	var out []*Entry
+	walk(s.spaces[namespace], start, end, func(e Entry) bool {
+		out = append(out, &e)
+		return len(out) < limit
+	})
+	return out
 }
 
 // Len is the number of keys.
@@ -214,18 +223,12 @@ func get(t *tree, key string) *Entry {
 	return &e
 }
 
-func scan(t *tree, start, end string, limit int) []*Entry {
-	if t == nil || limit <= 0 {
-		return nil
+func walk(t *tree, start, end string, visit func(Entry) bool) {
+	if t == nil {
+		return
 	}
-	var out []*Entry
 	t.Ascend(wanted(start), func(r record) bool {
 		e := r.entry()
-		if end != "" && e.Key >= end {
-			return false
-		}
-		out = append(out, &e)
-		return len(out) < limit
+		return (end == "" || e.Key < end) && visit(e)
 	})
-	return out
 }

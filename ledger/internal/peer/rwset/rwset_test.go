@@ -25,6 +25,16 @@ func stateOf(keys ...string) *statedb.DB {
 	return db
 }
 
+// oneSpace encodes a set of the namespace "cc" alone.
+func oneSpace(t *testing.T, kv *kvrwsetpb.KVRWSet) []byte {
+	t.Helper()
+	inner, err := proto.Marshal(kv)
+	require.NoError(t, err)
+	raw, err := proto.Marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{{Namespace: "cc", Rwset: inner}}})
+	require.NoError(t, err)
+	return raw
+}
+
 func decode(t *testing.T, s *Simulator) *Set {
 	t.Helper()
 	raw, err := s.Encode()
@@ -170,13 +180,14 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	empty := &kvrwsetpb.KVRWSet{}
 	for name, raw := range map[string][]byte{
-		"garbage":         {0xff},
-		"data model":      marshal(&rwsetpb.TxReadWriteSet{DataModel: 7}),
-		"no name":         marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{ns("", empty)}}),
-		"twice":           marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{ns("a", empty), ns("a", empty)}}),
-		"empty key":       marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{ns("a", &kvrwsetpb.KVRWSet{Writes: []*kvrwsetpb.KVWrite{{}}})}}),
-		"inner garbage":   marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{{Namespace: "a", Rwset: []byte{0xff}}}}),
-		"hashes of reads": marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{ns("a", &kvrwsetpb.KVRWSet{RangeQueriesInfo: []*kvrwsetpb.RangeQueryInfo{{ReadsInfo: &kvrwsetpb.RangeQueryInfo_ReadsMerkleHashes{}}}})}}),
+		"garbage":       {0xff},
+		"data model":    marshal(&rwsetpb.TxReadWriteSet{DataModel: 7}),
+		"no name":       marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{ns("", empty)}}),
+		"twice":         marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{ns("a", empty), ns("a", empty)}}),
+		"empty key":     marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{ns("a", &kvrwsetpb.KVRWSet{Writes: []*kvrwsetpb.KVWrite{{}}})}}),
+		"inner garbage": marshal(&rwsetpb.TxReadWriteSet{NsRwset: []*rwsetpb.NsReadWriteSet{{Namespace: "a", Rwset: []byte{0xff}}}}),
+		"no hashes":     hashed(t, 1, nil),
+		"other degree":  hashed(t, 1, &kvrwsetpb.QueryReadsMerkleSummary{MaxDegree: 51, MaxLevel: 1, MaxLevelHashes: [][]byte{{1}}}),
 	} {
 		_, err := Decode(raw)
 		assert.ErrorIs(t, err, ErrMalformed, name)
@@ -191,7 +202,12 @@ func FuzzDecode(f *testing.F) {
 	raw, err := sim.Encode()
 	require.NoError(f, err)
 	f.Add(raw)
-	db := stateOf("a", "b", "c")
+	db := stateOf(append(manyKeys(100), "a", "b", "c")...)
+	sim = NewSimulator(db.Snapshot())
+	_, _, _ = sim.Range("cc", "", "").Next(200)
+	raw, err = sim.Encode()
+	require.NoError(f, err)
+	f.Add(raw)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if set, err := Decode(data); err == nil {
 			set.Check(db)

@@ -10,7 +10,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/kvrwsetpb"
-	"github.com/qioi/qioi/ledger/pb/peerpb"
 	"github.com/qioi/qioi/ledger/pb/rwsetpb"
 )
 
@@ -34,7 +33,7 @@ type Namespace struct {
 // State is what reads are checked against.
 type State interface {
 	Get(namespace, key string) *statedb.Entry
-	Scan(namespace, start, end string, limit int) []*statedb.Entry
+	Walk(namespace, start, end string, visit func(statedb.Entry) bool)
 }
 
 // Decode reads the results of a transaction.
@@ -59,8 +58,8 @@ func Decode(raw []byte) (*Set, error) {
 			return nil, fmt.Errorf("%w: namespace %s: %w", ErrMalformed, wire.Namespace, err)
 		}
 		for _, q := range kv.RangeQueriesInfo {
-			if _, hashed := q.ReadsInfo.(*kvrwsetpb.RangeQueryInfo_ReadsMerkleHashes); hashed {
-				return nil, fmt.Errorf("%w: namespace %s: a range query by hashes, only raw reads are accepted", ErrMalformed, wire.Namespace)
+			if n := q.GetReadsMerkleHashes().GetMaxDegree(); byHashes(q) && n != degree {
+				return nil, fmt.Errorf("%w: namespace %s: a range query by hashes of degree %d, only %d is accepted", ErrMalformed, wire.Namespace, n, degree)
 			}
 		}
 		for _, w := range kv.Writes {
@@ -102,50 +101,4 @@ func (s *Set) has(name string) bool {
 		}
 	}
 	return false
-}
-
-// Check says whether everything that the transaction read is still so: VALID,
-// MVCC_READ_CONFLICT or PHANTOM_READ_CONFLICT.
-func (s *Set) Check(state State) peerpb.TxValidationCode {
-	for i := range s.Namespaces {
-		ns := &s.Namespaces[i]
-		for _, read := range ns.reads {
-			if !current(state.Get(ns.Name, read.Key), read.Version) {
-				return peerpb.TxValidationCode_MVCC_READ_CONFLICT
-			}
-		}
-		for _, q := range ns.ranges {
-			if !sameRange(state, ns.Name, q) {
-				return peerpb.TxValidationCode_PHANTOM_READ_CONFLICT
-			}
-		}
-	}
-	return peerpb.TxValidationCode_VALID
-}
-
-func current(e *statedb.Entry, read *kvrwsetpb.Version) bool {
-	if e == nil || read == nil {
-		return e == nil && read == nil
-	}
-	return e.Version.Block == read.BlockNum && e.Version.Tx == read.TxNum && e.Version.Hash == string(read.RunningHash)
-}
-
-// sameRange reads the range again and compares. The end key of a query that
-// stopped early is the last key it saw, so it belongs to the range.
-func sameRange(state State, namespace string, q *kvrwsetpb.RangeQueryInfo) bool {
-	end := q.EndKey
-	if !q.ItrExhausted {
-		end += "\x00"
-	}
-	seen := q.GetRawReads().GetKvReads()
-	now := state.Scan(namespace, q.StartKey, end, len(seen)+1)
-	if len(now) != len(seen) {
-		return false
-	}
-	for i, e := range now {
-		if e.Key != seen[i].Key || !current(e, seen[i].Version) {
-			return false
-		}
-	}
-	return true
 }

@@ -166,18 +166,28 @@ func (r *recording) encode() *kvrwsetpb.KVRWSet {
 
 // encode ends the range of a query that was not read to its end at the last key it saw.
 func (q *Query) encode() *kvrwsetpb.RangeQueryInfo {
+	info := &kvrwsetpb.RangeQueryInfo{StartKey: q.start, EndKey: q.end, ItrExhausted: q.exhausted}
+	if !q.exhausted {
+		info.EndKey = q.reads[len(q.reads)-1].Key
+	}
+	if len(q.reads) > degree {
+		info.ReadsInfo = &kvrwsetpb.RangeQueryInfo_ReadsMerkleHashes{ReadsMerkleHashes: summarize(q.reads)}
+		return info
+	}
 	reads := &kvrwsetpb.QueryReads{}
 	for _, e := range q.reads {
 		reads.KvReads = append(reads.KvReads, encodeRead(e.Key, e))
 	}
-	info := &kvrwsetpb.RangeQueryInfo{
-		StartKey: q.start, EndKey: q.end, ItrExhausted: q.exhausted,
-		ReadsInfo: &kvrwsetpb.RangeQueryInfo_RawReads{RawReads: reads},
-	}
-	if !q.exhausted {
-		info.EndKey = q.reads[len(q.reads)-1].Key
-	}
+	info.ReadsInfo = &kvrwsetpb.RangeQueryInfo_RawReads{RawReads: reads}
 	return info
+}
+
+func summarize(reads []*statedb.Entry) *kvrwsetpb.QueryReadsMerkleSummary {
+	tree := &merkle{degree: degree}
+	for _, e := range reads {
+		tree.add(e.Key, e.Version)
+	}
+	return tree.summary()
 }
 
 func encodeRead(key string, e *statedb.Entry) *kvrwsetpb.KVRead {
