@@ -10,11 +10,9 @@
 package scm
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/big"
 	"strconv"
-	"strings"
 
 	"github.com/qioi/qioi/ledger/internal/contracts/record"
 	"github.com/qioi/qioi/ledger/internal/shim"
@@ -42,13 +40,6 @@ type Order struct {
 	Quantity int64  `json:"quantity"`
 }
 
-// Inventory is kept under "inventory/VENDOR/PRODUCT".
-type Inventory struct {
-	Stock   int64 `json:"stock"`
-	Demand  int64 `json:"demand"`  // ordered from the vendor
-	Ordered int64 `json:"ordered"` // by the vendor
-}
-
 // New returns the contract.
 func New() shim.Contract {
 	return shim.Functions{
@@ -62,11 +53,6 @@ func New() shim.Contract {
 
 func contractKey(id string) string { return "contract/" + id }
 func orderKey(id string) string    { return "order/" + id }
-
-// inventories are next to each other by vendor.
-func inventoryKey(vendor, product int64) string {
-	return fmt.Sprintf("inventory/%06d/%06d", vendor, product)
-}
 
 func createContract(stub *shim.Stub, args []string) ([]byte, error) {
 	numbers := make([]int64, 4)
@@ -150,15 +136,6 @@ func move(stub *shim.Stub, c *Contract, quantity int64) ([]byte, error) {
 	return strconv.AppendInt(nil, sold.Demand, 10), record.Put(stub, inventoryKey(c.Buyer, c.Product), bought)
 }
 
-func inventory(stub *shim.Stub, vendor, product int64) (*Inventory, error) {
-	found := &Inventory{Stock: Stock}
-	stored, err := stub.GetState(inventoryKey(vendor, product))
-	if err != nil || len(stored) == 0 {
-		return found, err
-	}
-	return found, json.Unmarshal(stored, found)
-}
-
 // daysOfSupply is -1 where nothing is ordered from the vendor.
 func daysOfSupply(stub *shim.Stub, args []string) ([]byte, error) {
 	vendor, err := record.Amount(args[0])
@@ -230,24 +207,4 @@ func (s *spread) next() {
 func (s *spread) variance() *big.Int {
 	found := new(big.Int).Mul(big.NewInt(s.count), &s.square)
 	return found.Sub(found, new(big.Int).Mul(&s.sum, &s.sum))
-}
-
-// each hands out the inventories below a prefix, in order.
-func each(stub *shim.Stub, prefix string, f func(vendor string, one *Inventory)) error {
-	it, err := stub.GetStateByRange(prefix, strings.TrimSuffix(prefix, "/")+"0") // "0" follows "/"
-	if err != nil {
-		return err
-	}
-	for it.HasNext() {
-		found, err := it.Next()
-		if err != nil {
-			return err
-		}
-		one := &Inventory{}
-		if err := json.Unmarshal(found.GetValue(), one); err != nil {
-			return fmt.Errorf("%s is not readable: %w", found.GetKey(), err)
-		}
-		f(strings.Split(found.GetKey(), "/")[1], one)
-	}
-	return it.Close()
 }
