@@ -2,6 +2,7 @@ package cchost_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -175,10 +176,18 @@ func ask(t *testing.T, st stream, tx, question *peerpb.ChaincodeMessage) *peerpb
 	return reply
 }
 
-// TestARangesAnswersAreBoundedInBytes: with 100 results each they would be as large as 100 values.
-func TestARangesAnswersAreBoundedInBytes(t *testing.T) {
-	const large, answers = 1 << 19, 5 << 19
-	var sizes []int
+// scanned is what a chaincode gets that reads the range from "a" on to its end: the keys, the results in each answer, and
+// their largest size.
+type scanned struct {
+	keys    string
+	results []int
+	largest int
+}
+
+// scan plays a chaincode that reads the state, which these writes have made.
+func scan(t *testing.T, writes []statedb.Write) scanned {
+	t.Helper()
+	var got scanned
 	f := playing(t, func(st stream) error {
 		register(t, st)
 		tx, err := st.Recv()
@@ -186,31 +195,52 @@ func TestARangesAnswersAreBoundedInBytes(t *testing.T) {
 			return err
 		}
 		question := message(peerpb.ChaincodeMessage_GET_STATE_BY_RANGE, &peerpb.GetStateByRange{StartKey: "a"})
-		for keys := ""; ; {
+		for {
 			reply, part := ask(t, st, tx, question), &peerpb.QueryResponse{}
 			assert.NoError(t, proto.Unmarshal(reply.GetPayload(), part))
-			assert.LessOrEqual(t, len(reply.GetPayload()), answers)
-			sizes = append(sizes, len(part.GetResults()))
+			got.largest = max(got.largest, len(reply.GetPayload()))
+			got.results = append(got.results, len(part.GetResults()))
 			for _, result := range part.GetResults() {
 				kv := &queryresultpb.KV{}
 				assert.NoError(t, proto.Unmarshal(result.GetResultBytes(), kv))
-				keys += kv.GetKey()
+				assert.Equal(t, "cc", kv.GetNamespace())
+				assert.Len(t, kv.GetValue(), len(writes[len(got.keys)].Value), kv.GetKey())
+				got.keys += kv.GetKey()[:1]
 			}
 			if !part.GetHasMore() {
-				return st.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_ERROR, Payload: []byte(keys), Txid: tx.GetTxid(), ChannelId: tx.GetChannelId()})
+				return st.Send(&peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_ERROR, Payload: []byte("read"), Txid: tx.GetTxid(), ChannelId: tx.GetChannelId()})
 			}
 			question = message(peerpb.ChaincodeMessage_QUERY_STATE_NEXT, &peerpb.QueryStateNext{Id: part.GetId()})
 		}
 	}).await("cc")
+	f.db.Apply(statedb.Version{Block: 1}, writes)
+	_, _, _, err := f.simulate(context.Background(), "tx", "cc", "go")
+	require.ErrorContains(t, err, "read")
+	return got
+}
+
+// TestARangesAnswersAreBoundedInBytes: with 100 results each they would be as large as 100 values.
+func TestARangesAnswersAreBoundedInBytes(t *testing.T) {
+	const large, answers = 1 << 19, 5 << 19
 	var writes []statedb.Write
 	for _, c := range "abcdefgh" {
 		writes = append(writes, statedb.Write{Namespace: "cc", Key: string(c), Value: make([]byte, large)})
 	}
 	writes = append(writes, statedb.Write{Namespace: "cc", Key: "i", Value: make([]byte, answers-large/2)}, statedb.Write{Namespace: "cc", Key: "j"})
-	f.db.Apply(statedb.Version{Block: 1}, writes)
-	_, _, _, err := f.simulate(context.Background(), "tx", "cc", "go")
-	require.ErrorContains(t, err, "abcdefghij")
-	assert.Equal(t, []int{3, 3, 2, 1, 1}, sizes)
+	got := scan(t, writes)
+	assert.Equal(t, "abcdefghij", got.keys)
+	assert.Equal(t, []int{3, 3, 2, 1, 1}, got.results)
+	assert.LessOrEqual(t, got.largest, answers)
+}
+
+// TestALongRangesAnswersGrow: each answer wakes two processes. A contract that stops early has at most twice as many
+// results recorded as it has asked for.
+func TestALongRangesAnswersGrow(t *testing.T) {
+	var writes []statedb.Write
+	for i := range 3000 {
+		writes = append(writes, statedb.Write{Namespace: "cc", Key: fmt.Sprintf("k%04d", i), Value: make([]byte, 1+i%300)})
+	}
+	assert.Equal(t, []int{100, 100, 200, 400, 800, 1000, 400}, scan(t, writes).results)
 }
 
 // TestWhatIsTooLargeForTheStreamLeavesIt: gRPC ends a stream that is given a message beyond its bound.
