@@ -120,11 +120,7 @@ func updateOrder(stub *shim.Stub, args []string) ([]byte, error) {
 
 // move changes what both sides' inventories say of a contract's product.
 func move(stub *shim.Stub, c *Contract, quantity int64) ([]byte, error) {
-	sold, err := inventory(stub, c.Seller, c.Product)
-	if err != nil {
-		return nil, err
-	}
-	bought, err := inventory(stub, c.Buyer, c.Product)
+	sold, bought, err := inventories(stub, inventoryKey(c.Seller, c.Product), inventoryKey(c.Buyer, c.Product))
 	if err != nil {
 		return nil, err
 	}
