@@ -39,6 +39,8 @@ class Host:
     def run(self, seconds: float, *, active: bool = True, moved: bool = False, lacking: bool = True) -> list[bool]:
         """Go on for so long; say in which periods slices were in force."""
         periods = []
+        # As Random.uniform draws, without its call: a period of three seconds has 150 blocks.
+        draw, (low, high) = self.chance.random, self.blocks
         for _ in range(round(seconds / self.dt)):
             on = self.trial.on
             self.now += self.dt
@@ -46,7 +48,7 @@ class Host:
             if self.now >= self.cut:
                 self.committed = int(self.sent)
                 while self.now >= self.cut:
-                    self.cut += self.chance.uniform(*self.blocks)
+                    self.cut += low + (high - low) * draw()
             cost = (self.with_slices if on else self.without) * math.exp(self.noise * self.chance.gauss(0, 1))
             counts = {"red": self.committed} if self.counted else {}
             self.trial = self.trial.step(Look(self.now, active, cost * self.dt, counts, moved, lacking))
