@@ -97,6 +97,9 @@ func edgeScalars() []*big.Int {
 }
 
 func TestAgreesAtTheEdges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	key, table := newKey(t)
 	for _, e := range edgeScalars() {
 		digest := make([]byte, 32)
