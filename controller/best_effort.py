@@ -70,10 +70,12 @@ class BestEffort:
             return ()
         if disturbed and (waits or self._last is not None):
             self._last = now
-            found = self._find(Spared(components, self._own))
+            spared = Spared(components, self._own)
+            # A container matches a pattern before it is known to be a component, and may be idle by then.
+            self._tell(now, self._guard.release([one for one in self._guard.groups if one in spared]))
+            found = self._find(spared)
             self._tell(now, self._guard.make_idle(self._first(now, found)))
-            # A container matches a pattern before it is known to be a component, and may be idle by then. A group that
-            # a daemon before has left, or whose label has gone, is not to be idle either.
+            # A group that a daemon before has left, or whose label has gone, is not to be idle either.
             self._tell(now, self._guard.release([one for one in self._guard.groups if one not in found]))
         elif self._last is None or now - self._last > HOLD:
             self._last = None  # groups that are still idle then, or left by a daemon before: they are tried again

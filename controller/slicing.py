@@ -188,13 +188,18 @@ def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> It
     if found is None and not left:
         yield NoSlicer(state)
         return
+    problem = ""
     try:
         kernel, default = found or kernel_of_left()
     except SliceError as error:
+        problem = str(error)
+    if problem:
         slicer: AnySlicer = NoSlicer(state)
         slicer.clean = False  # the journal stays as it is
-        yield slicer
-        log.error("restore %s: %s: %s", journal.file, Result.FAILED, error)
+        try:
+            yield slicer
+        finally:
+            log.error("restore %s: %s: %s", journal.file, Result.FAILED, problem)
         return
     guard = SliceGuard(kernel, journal, lister(hierarchy), default)
     guard.go_on(left)

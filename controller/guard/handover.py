@@ -36,10 +36,9 @@ def keep(state_dir: Path, guard: Guard, own: str | None) -> Outcome | None:
 
 def unmark(state_dir: Path) -> str | None:
     """Remove the mark, if it is there; say why it stays."""
-    if not mark(state_dir).exists():  # on a read-only disk unlinking fails all the same
-        return None
     try:
-        mark(state_dir).unlink()
+        if mark(state_dir).exists():  # on a read-only disk unlinking what is not there fails as well
+            mark(state_dir).unlink()
     except OSError as error:
         return (
             f"{mark(state_dir)}: {error.strerror}: it stays, and says of a crash, too, that shares were kept on purpose"

@@ -84,8 +84,8 @@ class Journal:
             except OSError:
                 temporary.unlink(missing_ok=True)
                 raise
-        else:
-            self.file.unlink(missing_ok=True)
+        elif self.file.exists():  # on a read-only disk unlinking what is not there fails as well
+            self.file.unlink()
         if durable:
             sync_folder(self._folder)
 

@@ -43,7 +43,7 @@ class HostLock:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.read(self._descriptor, 32).decode(errors="replace").strip()
+            holder = holder_of(self._descriptor) or os.read(self._descriptor, 32).decode(errors="replace").strip()
             os.close(self._descriptor)
             raise LockedError(f"{path}: a QiOi daemon is running already (pid {holder or 'unknown'})") from None
         if writable:
@@ -99,7 +99,7 @@ def open_lock(path: Path) -> tuple[int, bool]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if error.errno != errno.EROFS:
+        if error.errno != errno.EROFS or not path.exists():
             raise
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
     os.fchmod(descriptor, 0o600)  # who may read it may lock it

@@ -34,28 +34,39 @@ class Company:
     """
 
     def __init__(self, folder: Path) -> None:
+        """Look once, before the daemon has children: what an entrypoint has left is a child, and no part of it."""
         self._folder = folder
-        self.alone = self._seen = is_alone(folder)
+        self._strangers = others_in(folder)
+        self.alone = self._seen = self._is_alone()
 
     def look(self) -> None:
         """Look once more."""
-        before, self._seen = self._seen, is_alone(self._folder)
+        before, self._seen = self._seen, self._is_alone()
         if self._seen == before:
             self.alone = self._seen
 
+    def _is_alone(self) -> bool:
+        """Whether the group has no group below it, and no process but this one and the children that it has made."""
+        try:
+            others, own = others_in(self._folder), str(os.getpid())
+            return (
+                others is not None
+                and others.isdisjoint(self._strangers or ())
+                and not any(entry.is_dir() for entry in self._folder.iterdir())
+                and all(parent_of(one) == own for one in others)
+            )
+        except OSError:
+            return False
 
-def is_alone(group: Path) -> bool:
-    """Whether a control group has no group below it, and no process but this one and its children."""
+
+def others_in(group: Path) -> frozenset[str] | None:
+    """Name the processes of a control group without this one; ``None`` where this one is not seen in it."""
+    own = str(os.getpid())
     try:
-        processes = (group / "cgroup.procs").read_text().split()
-        own = str(os.getpid())
-        return (
-            own in processes
-            and not any(entry.is_dir() for entry in group.iterdir())
-            and all(own in (one, parent_of(one)) for one in processes)
-        )
+        processes = frozenset((group / "cgroup.procs").read_text().split())
     except OSError:
-        return False
+        return None
+    return processes - {own} if own in processes else None
 
 
 def parent_of(process: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import suppress
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Outcome, Result, failed
@@ -61,11 +62,16 @@ class OwnShares:
         self._news = True  # what is done at the start is none
 
     def _look_again(self) -> None:
-        """Look at who is in the group, and have its shares looked at, unless somebody else's are left alone."""
+        """Look at who is in the group, and have its shares looked at."""
         if self._company is not None:
             self._company.look()
-        if self.group is not None and self._wanted is not None and not self._guard.is_foreign(self.group):
+        if self.group is None or self._wanted is None:
+            return
+        if not self._guard.is_foreign(self.group):
             self._due = True
+            return
+        with suppress(CgroupError):  # somebody else's shares are left alone, until that one puts the original back
+            self._guard.shares(self.group)
 
     def _set(self, group: str, shares: int) -> Outcome | None:
         try:
@@ -73,7 +79,7 @@ class OwnShares:
         except CgroupError as error:
             return failed(group, error)
         (outcome,) = self._guard.apply({group: shares})
-        return None if outcome.result is Result.SKIPPED else outcome
+        return None if outcome.result is Result.SKIPPED and not self._failing else outcome
 
     def _put_back(self, group: str) -> Outcome | None:
         """Restore the group's shares if this daemon, or one before it, has changed them."""

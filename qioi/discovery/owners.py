@@ -149,8 +149,10 @@ class EngineOwners(Owners):
 
     def _begin(self) -> None:
         """Start the thread if it is needed. A host that is out of threads is asked again."""
+        if self._thread is not None:
+            return
         waiting = [record for record in self._records.values() if record.wanted is not None]
-        if self._thread is not None or not waiting:
+        if not waiting:
             return
         thread = threading.Thread(target=self._run, name="qioi-owners", daemon=True)
         try:

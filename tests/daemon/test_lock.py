@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from ports import reserved
+from refusing import read_only
 from running import Site, end
 from waiting import DIES_WITH_TEST, until
 
@@ -102,10 +104,22 @@ def test_a_machine_that_plays_several_hosts_has_no_lock(tmp_path: Path) -> None:
         TreeLock(tmp_path)  # tests/conftest.py says so
 
 
-@pytest.mark.parametrize(("target", "why"), [(".", "Is a directory"), ("/dev/full", "Invalid argument")])
-def test_a_lock_that_cannot_be_kept_is_told(tmp_path: Path, target: str, why: str) -> None:
-    (tmp_path / "lock").symlink_to(target)
-    with pytest.raises(LockError, match=rf"^{tmp_path}/lock: {why}: accepted is a file that this user can"):
+def test_a_lock_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.mkdir()
+    with pytest.raises(LockError, match=rf"^{lock}: Is a directory: accepted is a file that this user can"):
+        HostLock(tmp_path)
+    lock.rmdir()
+    os.mknod(lock, stat.S_IFCHR | 0o600, os.makedev(1, 7))  # a /dev/full of its own
+    with pytest.raises(LockError, match=rf"^{lock}: Invalid argument: accepted is a file that this user can"):
+        HostLock(tmp_path)
+
+
+def test_a_lock_on_a_read_only_disk_is_told_where_there_is_no_file_to_lock(tmp_path: Path) -> None:
+    with (
+        read_only(tmp_path),
+        pytest.raises(LockError, match=rf"^{tmp_path}/lock: Read-only file system: accepted is a file that this"),
+    ):
         HostLock(tmp_path)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ from running import Site, begin_in, end
 from waiting import DIES_WITH_TEST, until
 
 from qioi.controller.guard.writer import PAUSE
+from qioi.daemon.own import parent_of
 from qioi.daemon.own_shares import LOOK
 from qioi.kernel.hierarchy import Hierarchy
 
@@ -144,20 +147,26 @@ config.state_dir.mkdir()
 now = 0.0
 guard = Guard(hierarchy, Files(hierarchy), Journal(config.state_dir), clock=lambda: now)
 own = OwnShares(config, guard, hierarchy)
-with subprocess.Popen(["sleep", "600"]) as child:
+child = subprocess.Popen(["sleep", "600"])
+try:
     for line in sys.stdin:
         now = float(line)
         own.look(now, realtime=False)
         print("looked", flush=True)
+finally:
     child.kill()
+    child.wait()
 """
 
 
 @contextmanager
-def looker(site: Site, own: Path) -> Iterator[Callable[[float], int]]:
-    """Start the looker in the group; give what has it look at a time, and gives the group's shares then."""
+def looker(site: Site, own: Path, before: str = "") -> Iterator[Callable[[float], int]]:
+    """Start the looker in the group; give what has it look at a time, and gives the group's shares then.
+
+    ``before`` is what its entrypoint starts first.
+    """
     site.changes = {"own": {"realtime": False, "nice": None}}
-    join = f'echo $$ > {own}/cgroup.procs; exec "$@"'
+    join = f'echo $$ > {own}/cgroup.procs; {before}exec "$@"'
     command = ["/bin/sh", "-c", join, "sh", sys.executable, "-c", LOOKER, str(site.config())]
     pipe = subprocess.PIPE
     with subprocess.Popen([*DIES_WITH_TEST, *command], stdin=pipe, stdout=pipe, text=True) as process:
@@ -221,3 +230,17 @@ def test_own_shares_that_somebody_has_put_back_are_raised_again_after_a_pause(si
         assert look(2.0 * LOOK + PAUSE) == RAISED
         file.write_text(str(2 * int(found)))
         assert [look(3.0 * LOOK + PAUSE), look(4.0 * LOOK + 100.0 * PAUSE)] == [2 * FOUND, 2 * FOUND]
+        file.write_text(found)
+        assert [look(5.0 * LOOK + 100.0 * PAUSE), look(6.0 * LOOK + 200.0 * PAUSE)] == [FOUND, RAISED]
+
+
+def test_what_an_entrypoint_has_left_in_the_group_is_company_though_it_is_a_child(site: Site, own: Path) -> None:
+    with looker(site, own, f"{shlex.join(DIES_WITH_TEST)} sleep 600 & ") as look:
+        assert [look(0.0), look(LOOK)] == [FOUND, FOUND]
+        pids = (own / "cgroup.procs").read_text().split()
+        parents = {pid: parent_of(pid) for pid in pids}
+        looks = next(pid for pid in pids if parents[pid] not in pids)
+        worker = min((pid for pid in pids if pid != looks), key=int)  # its other child came later
+        os.kill(int(worker), signal.SIGKILL)
+        until(lambda: worker not in (own / "cgroup.procs").read_text().split())
+        assert [look(2.0 * LOOK), look(3.0 * LOOK)] == [FOUND, RAISED]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from refusing import read_only
 
 import qioi.controller.guard.journal as module
 from qioi.controller.guard.journal import Entry, Journal, Loaded, encode, seal
@@ -200,6 +201,11 @@ def test_without_its_first_line_the_others_still_count(journal: Journal) -> None
 def test_an_empty_file_is_a_problem(journal: Journal) -> None:
     journal.file.write_bytes(b"")
     assert journal.load().problems == ("the file is empty",)
+
+
+def test_there_is_nothing_to_remove_on_a_read_only_disk(journal: Journal) -> None:
+    with read_only(journal.file.parent):
+        journal.store([])
 
 
 def test_set_aside_keeps_the_damaged_file(journal: Journal) -> None:
