@@ -93,8 +93,8 @@ func (g *grid) sameOrder() {
 const underWay = 10
 
 // recovers wants transactions that were sent from now on to be committed, and logs how long that took. It must come at all:
-// for how long a network is without service says as much of the host as of the network, and is measured and published by
-// the benchmark (leader, in benchmarks/).
+// for how long a network is without service says as much of the host as of the network. benchmarks/bench_leader.py measures
+// and publishes it for a leader that is killed or stands still.
 func (g *grid) recovers(peer, from string) {
 	g.t.Helper()
 	begun := time.Now()

@@ -245,7 +245,7 @@ JOURNAL = of(
     ("journal: the owner is lost", "if entry.owner is not None else {}", "if False else {}"),
     (
         "journal: an empty one is kept",
-        "            self.file.unlink(missing_ok=True)\n        if",
+        "            self.file.unlink()\n        if",
         "            pass\n        if",
     ),
     ("journal: a damaged one is overwritten by the next", "        self.file.replace(aside)\n", ""),

@@ -257,12 +257,12 @@ func TestASimulatedRunHasTheSameResult(t *testing.T) {
 	require.Len(t, found.Breakdown, len(stage.Names))
 	for i, s := range found.Breakdown {
 		assert.Equal(t, stage.Names[i], s.Stage)
-		assert.Equal(t, stage.Unbounded, s.Capacity, s.Stage)
+		assert.Equal(t, stage.Unstated, s.Capacity, s.Stage)
 		assert.Equal(t, found.Replicas[0].Stages[i].Threads, s.Threads, s.Stage)
 	}
 	var text bytes.Buffer
 	require.NoError(t, found.WriteText(&text))
-	assert.Contains(t, text.String(), " of any\n")
+	assert.Contains(t, text.String(), stage.Head("replica")+"input  ")
 }
 
 func TestCostsAreKept(t *testing.T) {

@@ -212,7 +212,7 @@ func (w *window) orderers() (all []OrdererStage) {
 // ordererStages is what the stages of an orderer have counted.
 func (w *window) ordererStages(node seen) (all []pipeline.Sample) {
 	for _, source := range ordererSources {
-		s := pipeline.Sample{Name: source.stage, Threads: 1, Capacity: pipeline.Unbounded, Busy: w.gained(node, source.busy, source.labels...)}
+		s := pipeline.Sample{Name: source.stage, Threads: 1, Capacity: pipeline.Unstated, Busy: w.gained(node, source.busy, source.labels...)}
 		for _, queue := range source.queues {
 			s.Units += int64(w.gained(node, "qioi_orderer_queue_items_total", label{"queue", queue}))
 			s.Waited += w.gained(node, "qioi_orderer_queue_wait_seconds_total", label{"queue", queue})

@@ -114,12 +114,12 @@ func TestTheBreakdownHasTheStagesOfOrderers(t *testing.T) {
 	b := o.compare(before, scrape(context.Background(), o.nodes), 10*time.Second)
 	assert.Equal(t, []Busy{{"order", "orderer2", 0.3}, {"write", "orderer1", 0.6}, {"apply", "orderer2", 0.1}}, b.Busy)
 	times := func(name string, rate, wait, service, saturation, queue float64) pipeline.Times {
-		return pipeline.Times{Stage: name, Threads: 1, Rate: rate, Wait: wait, Service: service, Saturation: saturation, Queue: queue, Capacity: pipeline.Unbounded}
+		return pipeline.Times{Stage: name, Threads: 1, Rate: rate, Wait: wait, Service: service, Saturation: saturation, Queue: queue, Capacity: pipeline.Unstated}
 	}
 	assert.Equal(t, []OrdererStage{
 		{times("order", 40, 200, 7.5, 0.3, 4), "orderer2"}, {times("write", 30, 10, 1000.0/30, 0.6, 0.15), "orderer1"}, {times("apply", 5, 0, 20, 0.1, 0), "orderer2"},
 	}, b.Orderers)
-	assert.Contains(t, b.text(), pipeline.Head("orderer")+"order             40    200.000      7.500         30% orderer2        4.0 of any\n")
+	assert.Contains(t, b.text(), pipeline.Head("orderer")+"order             40    200.000      7.500         30% orderer2               4.0\n")
 }
 
 func TestNodesThatCannotBeComparedAreNamed(t *testing.T) {

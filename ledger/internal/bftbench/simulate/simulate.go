@@ -278,7 +278,7 @@ func (w *world) standing() []Replica {
 func sample(name string, threads []*thread) stage.Sample {
 	s := stage.Sample{Name: name, Threads: len(threads)}
 	for _, t := range threads {
-		s.Capacity = stage.Unbounded
+		s.Capacity = stage.Unstated
 		s.CPU += t.cpu.Seconds()
 		s.Busy += t.atWork().Seconds()
 		s.Units += t.units

@@ -51,15 +51,15 @@ func TestAnItemWaitsUntilItsThreadBeginsIt(t *testing.T) {
 	for h.engine.step() {
 	}
 	assert.Equal(t, stage.Sample{
-		Name: "a", Threads: 1, Capacity: stage.Unbounded, Units: 2, Waited: 0.001, Busy: 0.003, CPU: 0.003,
+		Name: "a", Threads: 1, Capacity: stage.Unstated, Units: 2, Waited: 0.001, Busy: 0.003, CPU: 0.003,
 	}, sample("a", []*thread{one}))
 	assert.Equal(t, int64(1), other.units, "another thread's is an item")
 	assert.Zero(t, other.waited)
 	assert.Equal(t, stage.Sample{Name: "b"}, sample("b", nil), "the worker does it")
 }
 
-// TestQueuesAreThoseOfTheRealReplicas: a primary's batch stage has an item for each batch, which waits where it is full.
-func TestQueuesAreThoseOfTheRealReplicas(t *testing.T) {
+// TestStagesCountTheirItems: a primary's batch stage has an item for each batch, which waits where it is full.
+func TestStagesCountTheirItems(t *testing.T) {
 	run, o := small()
 	found, err := Run(run, o, known())
 	require.NoError(t, err)

@@ -12,11 +12,11 @@ type Times struct {
 	Saturation float64 `json:"saturation"`        // Saturation is that of the replica whose threads worked most: at 1 they can do no more.
 	Most       uint64  `json:"replica,omitempty"` // Most is which replica that is; 0: none has worked.
 	Queue      float64 `json:"queue"`             // Queue is how many items waited at once at a replica, in the mean.
-	Capacity   int     `json:"capacity"`          // Capacity is how many can; 0: the stage has no queue; Unbounded: any number.
+	Capacity   int     `json:"capacity"`          // Capacity is how many can; 0: the stage has no queue; Unstated: no such number.
 }
 
-// Unbounded is the capacity of a queue without a bound of its own.
-const Unbounded = -1
+// Unstated is the capacity of a queue that no number of items bounds: it has no bound of its own, or several of other kinds.
+const Unstated = -1
 
 // Breakdown tells by stage where the time went, of what each replica's stages, in one order, have counted in so many seconds.
 func Breakdown(replicas [][]Sample, seconds float64) []Times {
@@ -54,8 +54,8 @@ func (t Times) Text(most string) string {
 	switch {
 	case t.Capacity > 0:
 		wait, queue = fmt.Sprintf("%.3f", t.Wait), fmt.Sprintf("%.1f of %d", t.Queue, t.Capacity)
-	case t.Capacity == Unbounded:
-		wait, queue = fmt.Sprintf("%.3f", t.Wait), fmt.Sprintf("%.1f of any", t.Queue)
+	case t.Capacity == Unstated:
+		wait, queue = fmt.Sprintf("%.3f", t.Wait), fmt.Sprintf("%.1f", t.Queue)
 	}
 	return fmt.Sprintf("%-11s %8.0f %10s %10.3f %10.0f%% %8s %17s\n", t.Stage, t.Rate, wait, t.Service, 100*t.Saturation, most, queue)
 }

@@ -17,8 +17,8 @@ const (
 	// firstBatch and maxPage are Fabric's defaults: results in one answer, and in one page.
 	firstBatch = 100
 	maxPage    = 100_000
-	// maxResults are in an answer to those who have had as many already: every answer wakes chaincode and peer. A
-	// contract that stops early has at most twice as many recorded as it has taken.
+	// maxResults are in an answer to those who have had as many already: every answer wakes chaincode and peer. What a
+	// contract that stops early has recorded, and not taken, is firstBatch at most, or as much as it had before.
 	maxResults = 1000
 	// batchBytes bounds the keys and values in one answer, of which a single result may have more. Thousands of
 	// transactions run at once, and gRPC's own receivers refuse messages above 4 MiB.
@@ -31,7 +31,7 @@ const (
 type query struct {
 	it   Iterator
 	more bool // it has further results
-	had  int  // results that answers have had
+	had  int  // results that full answers have had
 	// read are those that no answer has had: of a page all, because its bookmark goes with the first answer.
 	read []*statedb.Entry
 }
@@ -50,7 +50,9 @@ func (q *query) next() (entries []*statedb.Entry, more bool, err error) {
 			break
 		}
 	}
-	q.had += n
+	if n == most { // of long values, more at once would only be read too early
+		q.had += n
+	}
 	entries, q.read = q.read[:n], q.read[n:]
 	return entries, len(q.read) > 0 || q.more, nil
 }

@@ -46,11 +46,11 @@ func byHashes(q *kvrwsetpb.RangeQueryInfo) bool {
 	return ok
 }
 
-// rereading reads a transaction's ranges again and compares, until the first that differs.
+// rereading reads a transaction's ranges again and compares, as far as the first key or hash that differs.
 type rereading struct {
 	state State
-	// left is how many bytes of keys and values may be read by hashes. A simulation is not endorsed that read more, and
-	// hashes of few bytes name any part of the state: without a bound they would hold up every peer's commits.
+	// left is how much may be read by hashes, counted as for a simulation. One that read more is not endorsed, and hashes
+	// of few bytes name any part of the state: without a bound they would hold up every peer's commits.
 	left int
 }
 
@@ -81,11 +81,11 @@ func (r *rereading) sameReads(namespace, start, end string, seen []*kvrwsetpb.KV
 func (r *rereading) sameHashes(namespace, start, end string, seen *kvrwsetpb.QueryReadsMerkleSummary) bool {
 	tree, same, compared := &merkle{degree: degree}, true, 0
 	r.state.Walk(namespace, start, end, func(e statedb.Entry) bool {
-		if r.left -= len(e.Key) + len(e.Value); r.left < 0 {
-			same = false
-			return false
-		}
+		r.left -= resultBytes + len(e.Key) + len(e.Value)
 		tree.add(e.Key, e.Version)
+		if same = r.left >= 0 && tree.height() <= seen.MaxLevel; !same {
+			return false // too much, or more results than the hashes are of
+		}
 		for now := tree.at(seen.MaxLevel); same && compared < len(now); compared++ {
 			same = compared < len(seen.MaxLevelHashes) && bytes.Equal(now[compared], seen.MaxLevelHashes[compared])
 		}

@@ -58,6 +58,9 @@ func (m *merkle) raise(level int) {
 	}
 }
 
+// height is how many levels there are so far.
+func (m *merkle) height() uint32 { return uint32(len(m.levels)) }
+
 // at are the hashes of a level, from 1 on, that are there so far.
 func (m *merkle) at(level uint32) [][]byte {
 	if level == 0 || int64(level) > int64(len(m.levels)) {

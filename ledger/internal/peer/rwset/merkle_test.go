@@ -189,6 +189,33 @@ func TestWhatARangeMakesPeersReadIsBounded(t *testing.T) {
 	}
 }
 
+func TestASimulationReadsNoMoreResultsThanFabrics(t *testing.T) {
+	_, _, err := NewSimulator(stateOf(manyKeys(100_000)...).Snapshot()).Range("cc", "k", "l").Next(1_000_000)
+	assert.ErrorIs(t, err, ErrTooLarge)
+}
+
+// visited counts the entries that are looked at.
+type visited struct {
+	*statedb.DB
+	entries int
+}
+
+func (v *visited) Walk(namespace, start, end string, visit func(statedb.Entry) bool) {
+	v.DB.Walk(namespace, start, end, func(e statedb.Entry) bool {
+		v.entries++
+		return visit(e)
+	})
+}
+
+// TestARangeThatHasGrownIsReadNoFurtherThanItsHashes: one hash more than a level holds is of the next level.
+func TestARangeThatHasGrownIsReadNoFurtherThanItsHashes(t *testing.T) {
+	keys, few := manyKeys(20_000), degree*(degree+1)
+	set := decode(t, readAll(t, stateOf(keys[:few]...)))
+	now := &visited{DB: stateOf(keys...)}
+	assert.Equal(t, peerpb.TxValidationCode_PHANTOM_READ_CONFLICT, set.Check(now))
+	assert.Equal(t, few+degree+1, now.entries)
+}
+
 // TestLongRangesByTheirReadsAreChecked: earlier endorsers did not hash, and their transactions are in chains.
 func TestLongRangesByTheirReadsAreChecked(t *testing.T) {
 	db := stateOf(manyKeys(200)...)

@@ -17,8 +17,14 @@ import (
 )
 
 // maxRecorded bounds the bytes that one simulation may read and write: far more
-// than fits into a transaction.
+// than fits into a transaction. Range queries by hashes are held to it once more
+// at commit, so it is the same at every peer of a channel.
 const maxRecorded = 64 << 20
+
+// resultBytes is what each result of a range query counts for beside its key and
+// value, since visiting and hashing it takes its time: so there are 100,000 at
+// most, which is Fabric's default (totalQueryLimit).
+const resultBytes = maxRecorded / 100_000
 
 // ErrTooLarge says that a simulation went beyond the bound.
 var ErrTooLarge = errors.New("the transaction reads and writes too much")
@@ -123,7 +129,7 @@ func (q *Query) Next(limit int) (entries []*statedb.Entry, more bool, err error)
 	}
 	q.exhausted = !more
 	for _, e := range entries {
-		if err := q.sim.grow(len(e.Key) + len(e.Value)); err != nil {
+		if err := q.sim.grow(resultBytes + len(e.Key) + len(e.Value)); err != nil {
 			return nil, false, err
 		}
 	}
