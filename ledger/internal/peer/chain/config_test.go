@@ -189,23 +189,22 @@ func TestWhatIsNotQueuedTakesNoRoom(t *testing.T) {
 	c, err := Open(t.TempDir(), w.Genesis, Options{})
 	require.NoError(t, err)
 	raw, _ := w.Make(peertest.Tx{})
-	orders, txs := w.NewOrderer(), 0
+	orders, queued := w.NewOrderer(), 0
 	for block := [][]byte(nil); len(c.pipeline.jobs) < queueItems; {
 		if len(block) == 50 {
 			header, metadata := orders.Seal(block)
 			require.NoError(t, c.Seal(context.Background(), header, metadata))
-			block = nil
+			block, queued = nil, queued+proto.Size(header)+proto.Size(metadata)
 			continue
 		}
 		require.NoError(t, c.Add(context.Background(), raw))
-		block = append(block, raw)
-		txs++
+		block, queued = append(block, raw), queued+len(raw)
 	}
 	for range 3 {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 		require.ErrorIs(t, c.Add(ctx, raw), context.DeadlineExceeded)
 		cancel()
 	}
-	assert.True(t, c.pipeline.bytes.TryAcquire(queueBytes-int64(txs*len(raw))))
+	assert.True(t, c.pipeline.bytes.TryAcquire(queueBytes-int64(queued)))
 	require.NoError(t, c.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
 // crossLinked is two transactions as one: a block's data hash does not tell it from the two, and a reader of protobuf
@@ -71,6 +72,8 @@ func TestAnEmptyBlockIsRefused(t *testing.T) {
 	r := startRig(t, w, t.TempDir(), Options{})
 	rewound := r.Rewound()
 	header, metadata := w.NewOrderer().Seal(nil)
+	junk := &commonpb.BlockMetadata{Metadata: append(slices.Clone(metadata.Metadata), make([]byte, maxSeal))}
+	require.ErrorIs(t, r.Seal(context.Background(), header, junk), ErrDishonest, "no signature covers all of it")
 	require.NoError(t, r.Seal(context.Background(), header, metadata))
 	<-rewound
 	r.settle()

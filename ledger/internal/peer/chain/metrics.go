@@ -74,6 +74,9 @@ type channelMetrics struct {
 // maxSeries bounds what clients' chaincode names and versions can make of /metrics.
 const maxSeries = 1000
 
+// maxLabel bounds the length of a name and version together; Fabric's own names are short.
+const maxLabel = 200
+
 func (m *Metrics) channel(c *Chain) *channelMetrics {
 	if m == nil {
 		return nil
@@ -110,6 +113,9 @@ func (m *channelMetrics) transaction(tx *validate.Tx, code Code) {
 		return
 	}
 	key := seriesKey{tx.Chaincode, tx.Version, int32(tx.Type), code}
+	if len(tx.Chaincode)+len(tx.Version) > maxLabel { // of a transaction that nobody has endorsed it may be anything
+		key.chaincode, key.version = "other", ""
+	}
 	counter := m.series[key]
 	if counter == nil {
 		if len(m.series) >= maxSeries {

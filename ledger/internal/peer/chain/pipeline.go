@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
@@ -22,6 +23,8 @@ import (
 const (
 	queueItems = 1024
 	queueBytes = 64 << 20
+	// maxSeal bounds a seal: header, signatures and what else the orderers' metadata hold, of which no signature covers all.
+	maxSeal = 1 << 20
 	// groupItems is the most that one fsync covers.
 	groupItems = 1024
 )
@@ -244,10 +247,14 @@ func (p *pipeline) addSeal(ctx context.Context, header *commonpb.BlockHeader, me
 	if header == nil {
 		return fmt.Errorf("%w: it has no header", ErrSeal)
 	}
+	size := proto.Size(header) + proto.Size(metadata)
+	if size > maxSeal {
+		return fmt.Errorf("%w: its seal has %d bytes, at most %d are accepted", ErrDishonest, size, maxSeal)
+	}
 	if err := p.configured(ctx); err != nil {
 		return err
 	}
-	if err := p.put(ctx, &job{header: header, metadata: metadata, bundle: p.blockBundle}); err != nil {
+	if err := p.put(ctx, &job{header: header, metadata: metadata, bundle: p.blockBundle, weight: int64(size)}); err != nil {
 		return err
 	}
 	p.position = Position{Block: p.position.Block + 1}

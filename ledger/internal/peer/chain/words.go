@@ -43,7 +43,8 @@ type words struct {
 	said    map[string]*speaker // by orderer
 	states  []reachedState      // not vouched for yet
 	vouched Position            // all before it is vouched for
-	toldAt  Position            // of that, what the state that is told has
+	toldAt  Position            // of that, what the state that is told of this run has
+	shownAt Position            // and of any run: what was told of one that was taken back is still so
 	agreed  []Position          // scratch
 }
 
@@ -99,7 +100,7 @@ func (w *words) sealed(m *mark) {
 	delete(w.ours, w.open-1)
 	w.open, w.states = m.Blocks, nil
 	w.vouched = Position{Block: m.Blocks}
-	w.toldAt = w.vouched
+	w.toldAt, w.shownAt = w.vouched, w.vouched
 	w.ours[w.open] = []string{string(m.Hash)}
 	w.told.Store(m.state)
 	for _, s := range w.said {
@@ -127,6 +128,9 @@ func (w *words) rewound(run *base) {
 func (w *words) say(orderer string, word Word) Judgement {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if word.Block+1 < w.open {
+		return Unknown // for good: kept, it would keep those after it from being judged
+	}
 	s := w.said[orderer]
 	if s == nil {
 		s = &speaker{}
@@ -205,8 +209,11 @@ func (w *words) tell() {
 	if n == 0 {
 		return
 	}
-	w.told.Store(w.states[n-1].state)
 	w.toldAt = w.states[n-1].at
+	if w.shownAt.Before(w.toldAt) {
+		w.told.Store(w.states[n-1].state)
+		w.shownAt = w.toldAt
+	}
 	w.states = w.states[n:]
 	select {
 	case w.advanced <- struct{}{}:

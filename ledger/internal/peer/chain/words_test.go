@@ -207,6 +207,48 @@ func TestAFalseWordForASealTakesNothingBack(t *testing.T) {
 	assert.EqualValues(t, 3, r.Height())
 }
 
+// TestWordsOfBlocksThatAreGone keep none that come later from counting.
+func TestWordsOfBlocksThatAreGone(t *testing.T) {
+	w := liarsWorld(t)
+	r := startRig(t, w, t.TempDir(), Options{})
+	for range 2 {
+		r.add(must(w.Make(put(w, "a", "1"))))
+		r.seal()
+	}
+	r.settle()
+	raw, id := w.Make(put(w, "b", "1"))
+	r.add(raw)
+	r.onDisk()
+	now := Word{Position{3, 1}, r.pipeline.words.ours[3][1]}
+	assert.Equal(t, Unknown, r.Say("b", Word{Position{1, 1}, now.Hash}))
+	require.NoError(t, r.Attest(context.Background(), "a", now))
+	r.isNotTold(id, "b")
+	assert.Equal(t, Agrees, r.Say("b", now))
+	r.isTold(id, "b", Position{3, 0})
+}
+
+// TestWhatWasToldIsStillSoWhenTheRunIsTakenBack: the orderer that was followed denies it, and it comes again in parts.
+func TestWhatWasToldIsStillSoWhenTheRunIsTakenBack(t *testing.T) {
+	w := liarsWorld(t)
+	r := startRig(t, w, t.TempDir(), Options{})
+	one, first := w.Make(put(w, "a", "1"))
+	two, second := w.Make(put(w, "b", "1"))
+	r.add(one)
+	r.add(two)
+	r.attest("a", one, two)
+	r.Say("b", word(w, one, two))
+	r.isTold(second, "b", Position{1, 1})
+	rewound := r.Rewound()
+	require.ErrorIs(t, r.Distrust(context.Background(), errors.New("it has no such place")), ErrRewound)
+	<-rewound
+	require.Equal(t, Position{1, 0}, r.Position())
+	require.NoError(t, r.Add(context.Background(), one))
+	r.attest("d", one)
+	r.Say("c", word(w, one))
+	r.isTold(first, "a", Position{1, 0})
+	assert.NotNil(t, r.Told().Get("kv", "b"), "a client has been told of it")
+}
+
 // TestATailFromDiskIsToldAtEnoughWords.
 func TestATailFromDiskIsToldAtEnoughWords(t *testing.T) {
 	w := liarsWorld(t)

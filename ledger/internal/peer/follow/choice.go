@@ -68,10 +68,7 @@ func (c *choice) suspect(address string, why errWithheld, addresses []string, no
 		c.vain, c.block = 0, why.block
 	}
 	c.vain++
-	s := c.suspected[address]
-	s.until, s.accuser = now.Add(suspectedFor*c.patience<<min(s.times, mostDoublings)), why.witness
-	s.times++
-	c.suspected[address] = s
+	c.distrust(address, why.witness, now)
 	if why.witness == address {
 		maps.DeleteFunc(c.suspected, func(other string, s suspicion) bool { return s.accuser == address && other != address })
 		return
@@ -80,6 +77,17 @@ func (c *choice) suspect(address string, why errWithheld, addresses []string, no
 		c.prefer(witness)
 		c.claim = why
 	}
+}
+
+// avoid notes that an orderer was followed when the open block was taken back: it lies, or somebody before it did. Others
+// would name it as the leader at once again, and a leader that lies could have this peer take back its block each time.
+func (c *choice) avoid(address string, now time.Time) { c.distrust(address, "", now) }
+
+func (c *choice) distrust(address, accuser string, now time.Time) {
+	s := c.suspected[address]
+	s.until, s.accuser = now.Add(suspectedFor*c.patience<<min(s.times, mostDoublings)), accuser
+	s.times++
+	c.suspected[address] = s
 }
 
 // owed is what an orderer has said it has, when it is followed for that.

@@ -64,3 +64,18 @@ func TestSuspicionAndPatienceGrow(t *testing.T) {
 	c.suspect("a", errWithheld{block: 8}, addresses, now)
 	assert.Equal(t, 2*second, c.patienceNow(), "a block has come since")
 }
+
+// TestWhoWasFollowedWhenABlockWasTakenBack is named by nobody for a while, longer each time: the leader that lies would be
+// followed again at once.
+func TestWhoWasFollowedWhenABlockWasTakenBack(t *testing.T) {
+	now := time.Now()
+	c := newChoice(0, second)
+	for times := range 3 {
+		c.avoid("a", now)
+		pause := suspectedFor * second << times
+		assert.False(t, c.trusted("a", now.Add(pause)))
+		now = now.Add(pause + 1)
+		assert.True(t, c.trusted("a", now))
+	}
+	assert.Equal(t, "a", picked(t, c), "it is asked in its turn")
+}

@@ -125,6 +125,9 @@ func (f *Follower) Run(ctx context.Context) error {
 			}
 			choice.sent.takenBack(f.Chain.Position().Block) // which of its senders lied is not known
 			rewound = f.Chain.Rewound()
+			choice.avoid(address, time.Now())
+		} else if errors.Is(err, chain.ErrRewound) {
+			choice.avoid(address, time.Now())
 		}
 		var withheld errWithheld
 		if errors.As(err, &withheld) {
@@ -319,5 +322,9 @@ func (f *Follower) take(ctx context.Context, address string, batch *streampb.Bat
 	if batch.Word == nil || !f.counts(address) {
 		return nil
 	}
-	return f.Chain.Attest(ctx, address, wordOf(batch.Word))
+	word, err := wordOf(batch.Word)
+	if err != nil {
+		return fmt.Errorf("%w: %w", chain.ErrDishonest, err)
+	}
+	return f.Chain.Attest(ctx, address, word)
 }

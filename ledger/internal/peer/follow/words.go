@@ -2,7 +2,10 @@ package follow
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,8 +25,12 @@ const (
 	longestLag = 8 * time.Second
 )
 
-func wordOf(w *streampb.Word) chain.Word {
-	return chain.Word{Position: chain.Position{Block: w.GetBlock(), Tx: w.GetTx()}, Hash: string(w.GetHash())}
+// wordOf takes a word from the wire. What is kept of words is bounded by their number, so their hashes have one length.
+func wordOf(w *streampb.Word) (chain.Word, error) {
+	if n := len(w.GetHash()); n != sha256.Size {
+		return chain.Word{}, fmt.Errorf("its running hash has %d bytes, not %d", n, sha256.Size)
+	}
+	return chain.Word{Position: chain.Position{Block: w.GetBlock(), Tx: w.GetTx()}, Hash: string(w.GetHash())}, nil
 }
 
 // counts reports whether an orderer's word counts: it is known to be the consenter that the channel has at that address.
@@ -35,66 +42,69 @@ func (f *Follower) witnesses(followed string, choice *choice) (attendants []func
 	if liars < 1 {
 		return nil
 	}
-	var others []string
-	first := f.firstOrderer() + 1
-	addresses := f.Chain.Bundle().Orderer.Addresses
-	for i := range addresses {
-		address := addresses[(first+i)%len(addresses)]
-		if address != followed && !choice.liars[address] && f.counts(address) {
-			others = append(others, address)
-		}
-	}
-	turn := &turn{addresses: others}
-	for range min(liars, len(others)) {
+	spared := maps.Clone(choice.liars)
+	turn := &turn{next: f.firstOrderer() + 1, busy: map[string]bool{followed: true}, suits: func(address string) bool {
+		return !spared[address] && f.counts(address)
+	}}
+	for range liars {
 		attendants = append(attendants, func(ctx context.Context) error { f.hear(ctx, turn); return nil })
 	}
 	return attendants
 }
 
-// turn hands out orderers, each to one at a time.
+// turn hands out orderers, each to one at a time. A configuration may bring others at any time, or take some away.
 type turn struct {
-	mu        sync.Mutex
-	addresses []string // the next one is the first
+	suits func(address string) bool
+
+	mu   sync.Mutex
+	next int
+	busy map[string]bool
 }
 
-func (t *turn) take() string {
+// take gives the next one that suits; ok is false where there is none.
+func (t *turn) take(addresses []string) (address string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	address := t.addresses[0]
-	t.addresses = t.addresses[1:]
-	return address
+	for range addresses {
+		address = addresses[t.next%len(addresses)]
+		t.next++
+		if !t.busy[address] && t.suits(address) {
+			t.busy[address] = true
+			return address, true
+		}
+	}
+	return "", false
 }
 
 func (t *turn) giveBack(address string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.addresses = append(t.addresses, address)
+	delete(t.busy, address)
 }
 
 // hear listens to one orderer after the other.
 func (f *Follower) hear(ctx context.Context, turn *turn) {
 	patience := lag
 	for ctx.Err() == nil {
-		address := turn.take()
-		heard, err := f.hearOne(ctx, address, patience)
-		turn.giveBack(address)
-		if ctx.Err() != nil {
-			return
+		if address, ok := turn.take(f.Chain.Bundle().Orderer.Addresses); ok {
+			heard, err := f.hearOne(ctx, address, patience)
+			turn.giveBack(address)
+			if ctx.Err() != nil {
+				return
+			}
+			log.Infof("[%s] orderer %s is no longer asked for running hashes: %s", f.Chain.ID(), address, err)
+			if patience = min(2*patience, longestLag); heard {
+				patience = lag
+			}
 		}
-		log.Infof("[%s] orderer %s is no longer asked for running hashes: %s", f.Chain.ID(), address, err)
-		if patience = min(2*patience, longestLag); heard {
-			patience = lag
-		}
-		select {
-		case <-time.After(firstPause):
-		case <-ctx.Done():
-		}
+		wait(ctx, firstPause)
 	}
 }
 
 var (
 	errLate        = errors.New("it has not said one in time")
 	errContradicts = errors.New("it says another one than this peer has")
+	errNoConsenter = errors.New("it is no consenter of the channel any more")
 )
 
 // hearOne listens to an orderer until it fails, contradicts, or is late. Heard is whether it has agreed before.
@@ -128,7 +138,14 @@ func (f *Follower) hearOne(ctx context.Context, address string, patience time.Du
 		if err != nil {
 			return false, err
 		}
-		if f.Chain.Say(address, wordOf(batch.Word)) == chain.Contradicts {
+		word, err := wordOf(batch.Word)
+		if err != nil {
+			return false, err
+		}
+		if !f.counts(address) {
+			return false, errNoConsenter
+		}
+		if f.Chain.Say(address, word) == chain.Contradicts {
 			return false, errContradicts
 		}
 	}

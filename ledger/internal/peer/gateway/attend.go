@@ -260,7 +260,7 @@ func (l *link) attend() error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
-	stream, err := streampb.NewStreamClient(conn).Attend(ctx)
+	stream, err := streampb.NewStreamClient(conn).Attend(ctx, grpc.MaxCallRecvMsgSize(maxSaid))
 	if err != nil {
 		cancel()
 		return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -200,7 +201,7 @@ func (o *orderer) connect() error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(o.cast.ctx)
-	stream, err := ordererpb.NewAtomicBroadcastClient(conn).Broadcast(ctx)
+	stream, err := ordererpb.NewAtomicBroadcastClient(conn).Broadcast(ctx, grpc.MaxCallRecvMsgSize(maxAnswer))
 	if err != nil {
 		cancel()
 		return err

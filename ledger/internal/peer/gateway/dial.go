@@ -19,6 +19,9 @@ import (
 const (
 	windowBytes     = 4 << 20 // fixed and wide: no pings to estimate one
 	maxMessageBytes = 100 << 20
+	// maxAnswer and maxSaid are what an orderer answers to a transaction, and what one of Zyzzyva's says at once. It may
+	// lie, and what it answers is told to the client.
+	maxAnswer, maxSaid = 64 << 10, 4 << 20
 )
 
 var (

@@ -52,7 +52,7 @@ func (s *Server) Submit(ctx context.Context, request *gatewaypb.SubmitRequest) (
 	var response *gatewaypb.SubmitResponse
 	var err error
 	orderers := s.cast.cluster(bundle)
-	if need := bundle.Orderer.Trust().Answers; need > 1 {
+	if need := orderers.bundle.Orderer.Trust().Answers; need > 1 { // as many as those orderers take, which may be newer
 		response, err = submitToMany(ctx, orderers, tx, need)
 	} else {
 		response, err = s.submit(ctx, orderers, tx)
