@@ -39,6 +39,7 @@ LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 .PHONY: deb image demo test test-daemon test-kubernetes test-covered test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python unit-go mutants help k8s-server k8s-tools demo-k8s
 
 help:
+	@echo 'make setup   what all others need: packages, $(VENV), the ledger'
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
 	@echo 'make demo-k8s  the demo with the ledger as pods of a whole real Kubernetes node (after make k8s-tools)'
 	@echo 'make test    all tests that need no host of their own, on real processes and cgroups (needs root)'

@@ -32,6 +32,9 @@ class SmallbankMix extends ContractWorkload {
             }
             return Array(this.number(`shares.${name}`, share)).fill(name);
         });
+        if (this.operations.length === 0) {
+            throw new Error('workload argument shares: no operation has a share');
+        }
         const wanted = this.number('accounts', accounts, 500);
         this.accounts = await this.prepare(Math.max(2, wanted), (name) =>
             this.submit('create_account', name, `customer ${name}`, 1_000_000, 1_000_000));
