@@ -44,7 +44,7 @@ def spark_home() -> Path:
     found = Path(home) if home else Path(spec.origin).parent if spec is not None and spec.origin else None
     if found is None or not (found / "bin" / "spark-class").exists():
         raise LabError(f"Spark is not installed: {INSTALL}")
-    if shutil.which("java") is None:
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise LabError(f"Java, which Spark needs, is not installed: {INSTALL}")
     return found
 
@@ -80,6 +80,7 @@ class Spark:
         """Start the cluster and wait until the job has sorted once; it then waits for :meth:`start`."""
         home = spark_home()
         self._scratch.mkdir(parents=True, exist_ok=True)
+        self._done.unlink(missing_ok=True)  # rounds of an earlier run
         for group in self.groups:
             group.create(DEFAULT_SHARES)
         port, page = free_ports(2)
@@ -199,8 +200,9 @@ def records_per_second(rounds: list[Round], since: float, until: float) -> float
 
 def alive_workers(page: str) -> int | None:
     """Ask the master how many workers it has; ``None`` while it does not answer."""
+    directly = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever http_proxy says
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=2) as answer:
+        with directly.open(f"http://127.0.0.1:{page}/json/", timeout=2) as answer:
             return int(json.load(answer)["aliveworkers"])
     except (OSError, ValueError):
         return None

@@ -65,6 +65,7 @@ class StressNg:
         """Start all instances; they die with the starting process."""
         binary = stress_binary()
         for name in self.names:
+            self._log(name).unlink(missing_ok=True)  # what an earlier run has left there would be read first
             command = [binary, *ARGUMENTS[self._kind], "--metrics-brief", "--temp-path", str(self._scratch(name))]
             self._processes[name] = self._tree.start(
                 Program(name, command, shares=self._shares, log=self._log(name), die_with_parent=True)

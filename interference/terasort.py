@@ -9,6 +9,7 @@ first 10 a random key. A result counts when it has as many records as the input,
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import time
@@ -57,7 +58,7 @@ def main(folder: Path, done: Path, records: int, partitions: int) -> int:
 
     spark = SparkSession.builder.appName("terasort").config("spark.sql.shuffle.partitions", partitions).getOrCreate()
     source, target = folder / "in", folder / "out"
-    number = 0
+    number, parent = 0, os.getppid()
     while True:
         began = time.time()
         checksum = generate(spark, source, records, partitions, number)
@@ -71,6 +72,8 @@ def main(folder: Path, done: Path, records: int, partitions: int) -> int:
         for data in (source, target):
             shutil.rmtree(data)
         while number == 0 and not (folder / "go").exists():
+            if os.getppid() != parent:
+                return 1  # the JVM was killed, with which this process does not die
             time.sleep(0.05)
         number += 1
 

@@ -25,7 +25,7 @@ from qioi.daemon.own import protect_itself
 from qioi.daemon.own_shares import OwnShares
 from qioi.daemon.realtime import in_force
 from qioi.daemon.reload import Reloader, summary
-from qioi.daemon.site import StartError, absent, occupy, record_keepers
+from qioi.daemon.site import StartError, absent, occupy, record_keepers, require
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model.names import counted
@@ -57,9 +57,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
         left = () if config.dry_run else inherit(config, guard, hierarchy)
         kept = tuple(group for group in left if group != own.group)
         with restoring(guard, config) as ending:
-            missing = list(absent(config, hierarchy, access))
-            if missing:
-                raise StartError(*missing)
+            require(config, hierarchy, access)
             record_originals(config, guard, own.group)
             own.look(time.monotonic(), realtime=in_force())
             roster, channels = make_roster(config, guard, owners, hierarchy, cleanup)

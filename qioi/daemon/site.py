@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from qioi.controller.guard.owners import Nobody, Owners
 from qioi.controller.levers.choose import choose_access
 from qioi.controller.levers.files import Access
 from qioi.daemon.lock import HostLock, LockedError, TreeLock
 from qioi.discovery.owners import EngineOwners
-from qioi.kernel.errors import CgroupError
+from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.files import KernelFiles, allow_files
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.settings.config import Config
+
+log = logging.getLogger("qioi")
 
 
 class StartError(Exception):
@@ -81,17 +85,47 @@ def prepare_state(folder: Path) -> None:
         raise StartError(f"state_dir {folder}: no right to write there: accepted is a folder of the daemon's own")
 
 
-def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str]:
-    """Give a line for every control group and log of the fixed list that is missing or not usable."""
+class Lack(NamedTuple):
+    """What the host lacks for a component of the fixed list: a complete line, and whether it is the group itself."""
+
+    component: str
+    line: str
+    group: bool = False
+
+
+def lacking(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[Lack]:
+    """Name every control group and log of the fixed list that is missing or not usable."""
     for component in config.components:
+        name, where = component.name, f"{config.file}: component {component.name}"
         try:
             access.read(component.cgroup)
             file = hierarchy.folder(component.cgroup) / hierarchy.file
             if not config.dry_run and not os.access(file, os.W_OK):
-                yield f"{config.file}: component {component.name}: cgroup: {file}: no right to write (root is needed)"
+                yield Lack(name, f"{where}: cgroup: {file}: no right to write (root is needed)")
         except CgroupError as error:
-            yield f"{config.file}: component {component.name}: cgroup: {error}: accepted is a group that exists"
+            gone = isinstance(error, CgroupGoneError)
+            yield Lack(name, f"{where}: cgroup: {error}: accepted is a group that exists", gone)
         if component.log and not os.access(component.log, os.R_OK):
             # Path.exists() would raise where this user may not look.
             why = "no right to read" if os.access(component.log, os.F_OK) else "no such file, or no right to look"
-            yield f"{config.file}: component {component.name}: log: {component.log}: {why}: accepted is a readable file"
+            yield Lack(name, f"{where}: log: {component.log}: {why}: accepted is a readable file")
+
+
+def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str]:
+    """Give a line for every control group and log of the fixed list that is missing or not usable."""
+    return (one.line for one in lacking(config, hierarchy, access))
+
+
+def require(config: Config, hierarchy: Hierarchy, access: Access) -> None:
+    """Warn of listed components that are not there. StartError: none is there, or something is not as it has to be.
+
+    A component may come later than the daemon at a boot, or be stopped while the daemon is restarted: the others are
+    to be protected meanwhile. One whose group is there has its log, too.
+    """
+    lacks = list(lacking(config, hierarchy, access))
+    away = {one.component for one in lacks if one.group}
+    anybody = config.discovers or any(one.name not in away for one in config.components)
+    if not anybody or any(one.component not in away for one in lacks):
+        raise StartError(*(one.line for one in lacks))
+    for one in lacks:
+        log.warning("%s; it is taken up when it comes", one.line)

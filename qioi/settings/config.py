@@ -298,7 +298,7 @@ def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], pol
         podman=raw.podman,
         containerd=raw.containerd,
         systemd=raw.systemd,
-        kubernetes=raw.kubernetes,
+        kubernetes=raw.kubernetes and beside(path.parent, raw.kubernetes),
         policies=policies,
         throughput=counted(raw, policies),
         defaults=raw.defaults,
@@ -317,6 +317,12 @@ def complete(path: Path, raw: FileConfig, components: tuple[Component, ...], pol
         on_exit=raw.on_exit,
         dry_run=raw.dry_run,
     )
+
+
+def beside(folder: Path, section: KubernetesConfig) -> KubernetesConfig:
+    """Have the section's relative paths begin at a folder."""
+    named = {key: getattr(section, key) for key in ("ca", "token")}
+    return section.model_copy(update={key: str(folder / path) for key, path in named.items() if path})
 
 
 def default_record_dir(state_dir: Path) -> Path:

@@ -174,6 +174,33 @@ def test_every_missing_log_and_group_is_named_at_start(site: Site) -> None:
     assert check.stderr.strip().splitlines() == lines
 
 
+def test_a_component_that_is_not_there_at_the_start_is_taken_up_when_it_comes(site: Site) -> None:
+    """A service that comes later at a boot, or is stopped while the daemon is restarted: the others are protected."""
+    share, late = site.component("peer0"), site.component("peer1")
+    log = site.folder / "peer1.log"
+    site.components[1]["log"] = str(log)
+    late.parent.rmdir()
+    process = site.start()
+    site.commit_until(lambda: value(share) > 1024)
+    late.parent.mkdir()
+    log.touch()
+    site.commit_until(lambda: value(late) > 1024)
+    status, text = end(process)
+    assert (status, value(share), value(late)) == (0, 1024, 1024), text
+    assert "component peer1: cgroup:" in text
+    assert "no such control group: accepted is a group that exists; it is taken up when it comes" in text
+    assert f"component peer1: log: {log}: no such file" in text
+
+
+def test_where_no_listed_component_is_there_the_start_is_refused(site: Site) -> None:
+    for name in ("peer0", "peer1"):
+        site.component(name).parent.rmdir()
+    done = site.qioi("run", "-c", str(site.config()))
+    lines = done.stderr.strip().splitlines()
+    assert (done.returncode, len(lines)) == (1, 2), done.stderr
+    assert all("no such control group" in line for line in lines)
+
+
 def test_a_corrupt_journal_is_said_in_one_line_and_kept(site: Site) -> None:
     process, share = raise_one(site)
     end(process, signal.SIGKILL)  # type: ignore[arg-type]

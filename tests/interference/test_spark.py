@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import zlib
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from ports import reserved
 
 from qioi.interference import Spark, spark_home
-from qioi.interference.spark import Round, records_per_second
+from qioi.interference.spark import Round, alive_workers, records_per_second
 from qioi.interference.terasort import validate
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
@@ -28,6 +32,23 @@ from qioi.processes.tree import Tree
 def test_rounds_count_for_as_long_as_they_lie_in_the_window(since: float, until: float, rate: float | None) -> None:
     rounds = [Round(100, 0.0, 10.0), Round(100, 10.0, 20.0), Round(100, 20.0, 40.0)]
     assert records_per_second(rounds, since, until) == (None if rate is None else pytest.approx(rate))
+
+
+def test_the_master_is_asked_directly_whatever_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with HTTPServer(("127.0.0.1", 0), Master) as server, reserved() as nobody:
+        Thread(target=server.handle_request, daemon=True).start()
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{nobody}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert alive_workers(str(server.server_port)) == 2
+
+
+class Master(BaseHTTPRequestHandler):
+    """Says what Spark's master says of its workers."""
+
+    def do_GET(self) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.end_headers()
+        self.wfile.write(b'{"aliveworkers": 2}')
 
 
 RECORDS = [f"{key:0>10}".encode() + b"x" * 89 + b"\n" for key in range(30)]

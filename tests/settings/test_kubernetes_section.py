@@ -56,6 +56,14 @@ def test_what_a_cluster_says_by_policies_is_refused_in_the_file(tmp_path: Path, 
     )
 
 
+def test_relative_files_are_beside_the_configuration(tmp_path: Path) -> None:
+    """Not in the folder that the daemon is started from: of a service that is the root folder."""
+    (tmp_path / "qioi.yaml").write_text("kubernetes: {node: a, server: 'https://h:1', ca: ca.crt, token: /run/token}\n")
+    section = load_config(tmp_path / "qioi.yaml").kubernetes
+    assert section is not None
+    assert (section.ca, section.token) == (str(tmp_path / "ca.crt"), "/run/token")
+
+
 def test_who_this_node_is_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NODE_NAME", raising=False)
     with pytest.raises(NoClusterError, match=r"kubernetes\.node: missing"):
