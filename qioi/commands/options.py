@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,18 @@ from qioi.settings.documents import ConfigError
 
 #: The configuration of every command that is given no other.
 DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
+
+
+class Finite(click.FloatRange):
+    """A number in a range; float() also reads "nan", which is in any, and "inf"."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Convert, or fail as click's own types do."""
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value} is no finite number", param, ctx)
+        return float(found)
+
 
 config_option = click.option(
     "-c",
@@ -65,6 +79,8 @@ def folders_of(path: Path | None, state_dir: Path | None, record_dir: Path | Non
     """Give the folders of state and of records: those named, a configuration's, or end with what is wrong with it."""
     if state_dir is not None:
         return state_dir, record_dir or default_record_dir(state_dir)
+    if path is None and os.access(DEFAULT_CONFIG, os.F_OK):
+        path = DEFAULT_CONFIG  # one that cannot be read may name other folders than the usual ones
     state, _, records = known(path)
     return state, record_dir or records
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qioi.commands.failing import fail
-from qioi.commands.options import configuration
+from qioi.commands.options import Finite, configuration
 from qioi.daemon.replay import Plan, Point, Replay, ReplayError, Span, name_peers, replay, total_skips
 from qioi.monitor import DEFAULT_WINDOW
 
@@ -41,19 +41,17 @@ _WHY = {
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--threshold",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Finite(min=0, min_open=True),
     help="Transactions per second that every channel is owed; without a config, Algorithm 1 decides.",
 )
 @click.option(
     "--window",
-    type=click.FloatRange(min=0.1),
+    type=Finite(min=0.1),
     default=DEFAULT_WINDOW,
     show_default=True,
     help="Seconds that throughput is measured over: about three batch timeouts.",
 )
-@click.option(
-    "--period", type=click.FloatRange(min=0.1), help="Seconds between readings.  [default: the config's, or 1]"
-)
+@click.option("--period", type=Finite(min=0.1), help="Seconds between readings.  [default: the config's, or 1]")
 def command(
     logs: tuple[Path, ...],
     config: Path | None,

@@ -12,14 +12,14 @@ from pathlib import Path
 import click
 
 from qioi.commands.failing import fail
-from qioi.commands.options import config_option, socket_of, socket_option
+from qioi.commands.options import Finite, config_option, socket_of, socket_option
 from qioi.show.http import UnreachableError, get_json
 
 
 @click.command()
 @config_option
 @socket_option
-@click.option("-i", "--interval", type=click.FloatRange(0.1, 60), default=1.0, show_default=True,
+@click.option("-i", "--interval", type=Finite(0.1, 60), default=1.0, show_default=True,
               help="Seconds between two looks.")  # fmt: skip
 @click.option("-n", "--count", type=click.IntRange(1), help="End after so many looks.  [default: ctrl-C ends it]")
 def command(config: Path | None, socket: Path | None, interval: float, count: int | None) -> None:

@@ -37,7 +37,8 @@ def engine(socket: str, kind: Kind) -> str:
         return f"{socket}, but the Docker SDK is not installed: pip install 'qioi[docker]'"
     try:
         with closing(Engine(socket, TIMEOUT, kind)) as one:
-            return f"{len(one.running())} running containers at {socket}"
+            whose = "Podman's: " if kind is DOCKER and one.is_podman() else ""
+            return f"{whose}{len(one.running())} running containers at {socket}"
     except RecordError as error:
         return str(error)
 

@@ -78,7 +78,7 @@ class ContainerdDiscovery:
             namespaces = [one for one in self._state.iterdir() if one.name != DOCKERS_NAMESPACE and one.is_dir()]
             tasks = [task for namespace in namespaces for task in tasks_of(namespace)]
         except OSError as error:
-            tasks = []
+            tasks = list(self._sights)  # what was found stays
             problem = f"{self._state}: {error.strerror}: looked at again; accepted is containerd's folder of tasks"
         self._sights = {task: self._sights[task] for task in tasks if task in self._sights}
         for task in tasks:

@@ -132,6 +132,10 @@ class DockerDiscovery:
         """Listen, list, and follow until the stream ends."""
         engine = Engine(self._socket, kind=self._kind)
         try:
+            if self._kind is DOCKER and engine.is_podman():  # whose logs are wrapped otherwise under Docker's names
+                raise EngineError(
+                    f"{self._socket}: Podman answers there: accepted is the section podman, with this socket"
+                )
             events = self._events = engine.events()
             waiting: queue.Queue[Mapping[str, Any] | None] = queue.Queue(QUEUE)
             missed = threading.Event()

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from qioi.discovery.records import NoRecordError, RecordError, RefusedError
+from qioi.discovery.records import NoRecordError, RecordError, RefusedError, UnsuitableError
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -26,26 +26,34 @@ TIMEOUT = 10
 #: use at the next update, without a restart of the engine.
 RUNC_HOLDS = 1.0
 #: What may change the set of running containers, or a name; the last two are Podman's words.
-EVENTS = ("start", "die", "rename", "destroy", "died", "remove")
+EVENTS = ("start", "die", "rename", "destroy", "unpause", "died", "remove")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """Which engine it is: how its log drivers wrap lines, and whether it keeps a record of shares that we can change.
 
-    ``filters``: it can be asked for some events only.
+    ``filters``: it can be asked for some events only. ``paused``: the running containers that it lists include those
+    that are paused.
     """
 
     name: str
     formats: Mapping[str, str]
     records: bool
     filters: bool
+    paused: bool
 
 
-DOCKER = Kind("docker", {"json-file": "docker-json", "journald": "journald"}, records=True, filters=True)
+DOCKER = Kind("docker", {"json-file": "docker-json", "journald": "journald"}, records=True, filters=True, paused=True)
 #: What Podman calls json-file is its k8s-file, which is the CRI's format. Its API has no update of shares (4.3), and it
 #: writes a share only when it makes a group. Its filter for events has words of its own.
-PODMAN = Kind("podman", {"json-file": "cri", "k8s-file": "cri", "journald": "journald"}, records=False, filters=False)
+PODMAN = Kind(
+    "podman",
+    {"json-file": "cri", "k8s-file": "cri", "journald": "journald"},
+    records=False,
+    filters=False,
+    paused=False,
+)
 
 
 class EngineError(RecordError):
@@ -54,6 +62,10 @@ class EngineError(RecordError):
 
 class EngineRefusedError(EngineError, RefusedError):
     """The engine answers, but not this one question."""
+
+
+class EngineUnsuitableError(EngineRefusedError, UnsuitableError):
+    """The engine has no runtime whose weights we know."""
 
 
 class SlowError(EngineError):
@@ -106,8 +118,9 @@ class Engine:
 
     def running(self) -> list[str]:
         """List the ids of all running containers."""
+        states = {} if self._kind.paused else {"status": ["running", "paused"]}
         with self._translated():
-            return [str(one["Id"]) for one in self._api.containers()]
+            return [str(one["Id"]) for one in self._api.containers(filters=states)]
 
     def inspect(self, container: str) -> Mapping[str, Any]:
         """Give all that the engine knows about a container."""
@@ -132,11 +145,19 @@ class Engine:
         """Give the version of runc, at most a second old; empty where the engine has none."""
         if time.monotonic() >= self._runc_asked + RUNC_HOLDS:
             asked = time.monotonic()
-            with self._translated():
-                parts = self._api.version().get("Components") or []
-            self._runc = next((str(one["Version"]) for one in parts if one.get("Name") == "runc"), "")
+            self._runc = self._versions().get("runc", "")
             self._runc_asked = asked
         return self._runc
+
+    def is_podman(self) -> bool:
+        """Whether Podman answers, by the API that it has for Docker's clients."""
+        return "Podman Engine" in self._versions()
+
+    def _versions(self) -> dict[str, str]:
+        """Give the versions of what the engine is made of, by name."""
+        with self._translated():
+            parts = self._api.version().get("Components") or []
+            return {str(one.get("Name")): str(one.get("Version")) for one in parts}
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

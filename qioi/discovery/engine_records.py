@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from qioi.controller.guard.journal import Entry
 from qioi.controller.guard.rule import Whose, whose
-from qioi.discovery.engine import Engine, EngineError, NoContainerError
+from qioi.discovery.engine import Engine, EngineError, EngineUnsuitableError, NoContainerError
 from qioi.discovery.records import RecordError, RefusedError
 from qioi.discovery.told import Told, ToldFiles
 from qioi.discovery.weights import conversion, linear, quadratic, shares_for
@@ -63,13 +63,14 @@ class EngineRecords:
             return set()
         sure = self._on_record.get(owner)
         before = told.entry.ours[-REMEMBERED:] if sure is None else (sure,)
+        shares = shares_to_tell(engine, told, wanted)  # before anything is written: it may not be known
         try:
             ours = tuple(dict.fromkeys((*before, wanted)))
             self._told.store(replace(told, entry=replace(told.entry, ours=ours)))
         except OSError as error:
             raise RecordError(f"{self._told.folder}: {error.strerror}: {UNTOLD}") from None
         self._on_record.pop(owner, None)
-        engine.set_shares(owner.name, shares_to_tell(engine, told, wanted))
+        engine.set_shares(owner.name, shares)
         self._on_record[owner] = wanted
         if wanted == told.entry.original:
             self._forget(owner)
@@ -114,5 +115,7 @@ def shares_to_tell(engine: Engine, told: Told, value: int) -> int:
         return value
     convert = conversion(engine.runc_version())
     if convert is None:
-        raise EngineError(f"{engine.socket}: its runtime is not runc: how it makes weights of shares is unknown")
+        raise EngineUnsuitableError(
+            f"{engine.socket}: its runtime is not runc: how it makes weights of shares is unknown"
+        )
     return told.found if told.found and convert(told.found) == value else shares_for(value, convert)

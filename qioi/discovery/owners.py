@@ -27,7 +27,7 @@ from qioi.controller.guard.owners import Owners
 from qioi.controller.levers.files import Files
 from qioi.discovery.engine_records import EngineRecords
 from qioi.discovery.nri_records import NriRecords
-from qioi.discovery.records import Keeper, NoRecordError, RecordError, RefusedError
+from qioi.discovery.records import Keeper, NoRecordError, RecordError, RefusedError, UnsuitableError
 from qioi.discovery.told import ToldFiles
 from qioi.discovery.unit_records import UnitRecords
 from qioi.kernel.errors import CgroupError
@@ -40,6 +40,8 @@ log = logging.getLogger("qioi")
 PAUSE = 2.0
 #: Seconds between attempts while an engine does not answer.
 RETRY = 0.5
+#: And while it answers, but is none that can be told.
+RETRY_UNSUITABLE = 30.0
 #: Seconds that :meth:`EngineOwners.settle` waits at most.
 SETTLE = 20.0
 
@@ -202,13 +204,14 @@ class EngineOwners(Owners):
     def _do(self, owner: Owner, entry: Entry, wanted: int, only_from: frozenset[int] | None) -> None:
         """Make one update, and note what the record may hold after it."""
         kept: set[int] | None
-        problem, alone = None, False
+        problem, alone, pause = None, False, RETRY
         try:
             kept = self._update(owner, entry, wanted, only_from)
         except NoRecordError:
             kept = set()
         except RecordError as error:
             kept, problem, alone = None, str(error), isinstance(error, RefusedError)
+            pause = RETRY_UNSUITABLE if isinstance(error, UnsuitableError) else RETRY
         except Exception as error:  # an answer, or a name in a journal, of another shape: no end of all telling
             log.exception("record %s", owner)
             kept, problem = None, f"{type(error).__name__}: {error}"
@@ -218,7 +221,7 @@ class EngineOwners(Owners):
             if kept is None:
                 if record.wanted is None:  # nothing newer was asked for meanwhile
                     record.wanted, record.only_from = wanted, only_from
-                record.not_before = time.monotonic() + RETRY
+                record.not_before = time.monotonic() + pause
                 if not alone:
                     self._fail_alike(owner, problem)
             elif record.wanted is None:

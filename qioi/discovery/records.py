@@ -15,6 +15,10 @@ class RefusedError(RecordError):
     """Who keeps the record answers, but refuses this one; others it may not."""
 
 
+class UnsuitableError(RefusedError):
+    """Who keeps the record answers, and will say the same of this one for as long as it is what it is."""
+
+
 class NoRecordError(Exception):
     """There is no such record (any more)."""
 

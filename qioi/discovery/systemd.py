@@ -21,6 +21,9 @@ TIMEOUT = 10.0
 #: A number property that is not set (UINT64_MAX).
 UNSET = (1 << 64) - 1
 
+#: States of a unit whose processes run.
+ACTIVE = ("active", "reloading", "refreshing")
+
 _NAME, _ROOT = "org.freedesktop.systemd1", "/org/freedesktop/systemd1"
 _MANAGER, _UNIT = f"{_NAME}.Manager", f"{_NAME}.Unit"
 #: Signals that are kept until they are looked at; when there are more, everything may have changed.
@@ -78,14 +81,14 @@ class Systemd:
     def units(self, patterns: Iterable[str]) -> list[Unit]:
         """List the units in memory whose names match one of the shell patterns."""
         (rows,) = self._call(_ROOT, _MANAGER, "ListUnitsByPatterns", "asas", ([], list(patterns)))
-        return [Unit(str(row[0]), row[3] in ("active", "reloading"), str(row[6])) for row in rows]
+        return [Unit(str(row[0]), row[3] in ACTIVE, str(row[6])) for row in rows]
 
     def unit(self, name: str) -> Unit:
         """Find one unit, also one that is not running, or whose properties cannot be set as it is masked."""
         (path,) = self._call(_ROOT, _MANAGER, "LoadUnit", "s", (name,))
         if self.get(Unit(name, False, str(path)), "LoadState", _UNIT) == "not-found":
             raise NoUnitError
-        return Unit(name, self.get(Unit(name, False, str(path)), "ActiveState", _UNIT) == "active", str(path))
+        return Unit(name, self.get(Unit(name, False, str(path)), "ActiveState", _UNIT) in ACTIVE, str(path))
 
     def get(self, unit: Unit, name: str, interface: str | None = None) -> Any:
         """Give one property of a unit."""

@@ -53,6 +53,12 @@ def test_restore_and_check_go_by_the_usual_file(usual: Path) -> None:
     assert said.stdout == f"{usual.parent}/kept: nothing is to be restored\n"
 
 
+def test_restore_takes_no_other_folder_where_the_usual_file_cannot_be_read(usual: Path) -> None:
+    usual.write_text(f"state_dir: {usual.parent}/kept\nperiod: [\n")
+    said = CliRunner().invoke(main, ["restore"])
+    assert (said.exit_code, "YAML" in said.stderr) == (1, True), said.output
+
+
 @pytest.mark.slow
 def test_a_file_that_the_daemon_would_refuse_still_says_whom_to_ask(site: Site) -> None:
     site.component("peer0")

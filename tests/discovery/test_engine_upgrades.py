@@ -13,7 +13,7 @@ from qioi.controller.guard.journal import Entry
 from qioi.controller.levers.lever import GroupId
 from qioi.discovery.engine import Engine, EngineError
 from qioi.discovery.engine_records import EngineRecords
-from qioi.discovery.records import RefusedError
+from qioi.discovery.records import RefusedError, UnsuitableError
 from qioi.discovery.told import ToldFiles
 from qioi.discovery.weights import linear, quadratic
 from qioi.model import Owner, OwnerKind
@@ -71,6 +71,16 @@ def test_an_engine_that_refuses_the_version_of_the_api_is_asked_anew_which_it_sp
         records.update(entry(toy, 400, 800), 800, None)
     assert not isinstance(raised.value, RefusedError)  # it holds for all containers
     assert records.update(entry(toy, 400, 800), 800, None) == {800}
+
+
+def test_a_runtime_whose_weights_are_not_known_is_asked_again_seldom_and_leaves_nothing_behind(
+    toy: ToyEngine, records: EngineRecords, tmp_path: Path
+) -> None:
+    toy.runtime = "crun"
+    with pytest.raises(UnsuitableError, match="its runtime is not runc"):
+        records.update(entry(toy, 400), 400, None)
+    assert not ToldFiles(tmp_path / "told").any()
+    assert len(records._engines) == 1, "the connection stays"
 
 
 def test_what_is_refused_for_one_container_leaves_the_connection_open(toy: ToyEngine, records: EngineRecords) -> None:

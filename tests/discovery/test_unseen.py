@@ -40,6 +40,18 @@ def test_a_process_of_another_pid_namespace_is_said(tmp_path: Path) -> None:
         engine.server_close()
 
 
+def test_podman_under_dockers_name_is_said(tmp_path: Path) -> None:
+    """As the package podman-docker has it: its logs are wrapped otherwise than their driver's name says."""
+    engine = ToyEngine(tmp_path / "sock", {})
+    engine.runtime = "Podman Engine"
+    try:
+        with closing(DockerDiscovery(str(engine.server_address), 1)) as discovery:
+            until(lambda: "Podman answers there" in str(discovery.found().problems))
+    finally:
+        engine.shutdown()
+        engine.server_close()
+
+
 class Stream:
     """Events that end."""
 

@@ -148,4 +148,4 @@ def test_a_namespace_that_is_followed_is_at_least_as_it_was_listed(
 def test_the_more_there_is_to_list_the_larger_its_size() -> None:
     node = {"name": "n", "observedAt": ""}
     assert size([]) == 0
-    assert size([{"metadata": {}}, {"status": {}}, {"status": {"nodes": [node, node]}}]) == 5
+    assert size([{"metadata": {}}, {"status": {}}, {"status": {"nodes": [node, node], "components": [node]}}]) == 6

@@ -20,7 +20,7 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     def __init__(self, socket: Path, facts: dict[str, dict[str, Any] | None]) -> None:
         self.facts = facts
         self.silent: set[str] = set()  # words of the paths that are never answered
-        self.runc = "1.1.5"
+        self.runtime, self.runc = "runc", "1.1.5"
         self.api = "1.41"  # the only version that it speaks
         self.event_every: float | None = None  # seconds between two events, of a container that ended long ago
         self.groups: dict[str, Path] = {}  # where the shares of containers are, whose records can be updated
@@ -43,7 +43,7 @@ class Answers(BaseHTTPRequestHandler):
         if path != "/version" and not path.startswith(f"/v{self.server.api}/"):
             self.refuse_version()
         elif path.endswith("/version"):
-            components = [{"Name": "runc", "Version": self.server.runc}]
+            components = [{"Name": self.server.runtime, "Version": self.server.runc}]
             self.answer(200, {"ApiVersion": self.server.api, "Components": components})
         elif path.endswith("/events"):
             self.send_response(200)
