@@ -14,6 +14,7 @@ from rich.table import Table
 
 from qioi.commands.lab import runtime_option
 from qioi.commands.lab_errors import one_line_errors
+from qioi.commands.numbers import Finite
 from qioi.lab.demo import (
     DURATION,
     MODE,
@@ -47,10 +48,10 @@ COLOURS = {"good": "green", "bad": "red"}
     show_default=True,
     help="QiOi's own control law, or the paper's Algorithm 1.",
 )
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Offered tps [default: 60 % of the maximum].")
-@click.option("--threshold", type=click.FloatRange(min=0, min_open=True), help="T in tps [default: by the law].")
-@click.option("--duration", type=click.FloatRange(min=5), default=DURATION, show_default=True, help="Seconds measured.")
-@click.option("--warmup", type=click.FloatRange(min=1), default=WARMUP, show_default=True, help="Seconds before.")
+@click.option("--rate", type=Finite(min=0, min_open=True), help="Offered tps [default: 60 % of the maximum].")
+@click.option("--threshold", type=Finite(min=0, min_open=True), help="T in tps [default: by the law].")
+@click.option("--duration", type=Finite(min=5), default=DURATION, show_default=True, help="Seconds measured.")
+@click.option("--warmup", type=Finite(min=1), default=WARMUP, show_default=True, help="Seconds before.")
 @click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
 @runtime_option
 @click.option(

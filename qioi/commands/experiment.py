@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
 from qioi.commands.lab_errors import one_line_errors
+from qioi.commands.numbers import Finite
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.host import describe
@@ -144,8 +145,8 @@ class Asked:
 @click.option("--standard", is_flag=True, help="The standard length: shorter windows, fewer points; all in 5 hours.")
 @click.option("--paper-size", is_flag=True, help="As many neighbours and nodes as the paper has.")
 @click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
-@click.option("--duration", type=click.FloatRange(min=2), help="Measured seconds of each cell, in place of the file's.")
-@click.option("--warmup", type=click.FloatRange(min=0.5), help="Seconds before, in place of the file's.")
+@click.option("--duration", type=Finite(min=2), help="Measured seconds of each cell, in place of the file's.")
+@click.option("--warmup", type=Finite(min=0.5), help="Seconds before, in place of the file's.")
 @click.option("--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Of all random choices.")
 @click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
 @click.option("--base-port", type=click.IntRange(1024, 65_000), default=BASE_PORT, show_default=True)

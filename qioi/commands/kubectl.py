@@ -20,6 +20,7 @@ from rich.table import Table
 
 from qioi.commands.examples import examples
 from qioi.commands.failing import fail
+from qioi.commands.numbers import Finite
 from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
 from qioi.kubernetes.resizer import erasure, is_raised, left_over, replacement
@@ -69,7 +70,7 @@ def explain(kubectl: list[str], policy: str, namespace: str) -> None:
 
 @command.command()
 @namespace_option
-@click.option("--every", type=click.FloatRange(1.0), default=2.0, show_default=True, help="Seconds between two looks.")
+@click.option("--every", type=Finite(1.0), default=2.0, show_default=True, help="Seconds between two looks.")
 @click.pass_obj
 def top(kubectl: list[str], namespace: str | None, every: float) -> None:
     """Watch all policies until ctrl-C; daemons renew their status every few seconds.

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from qioi.commands.lab_caliper import command as caliper
 from qioi.commands.lab_errors import one_line_errors
+from qioi.commands.numbers import Finite
 from qioi.lab.containers import ContainerRun, Containers
 from qioi.lab.engine import LabEngine
 from qioi.lab.kubernetes_secrets import as_yaml, network_secrets
@@ -120,9 +121,7 @@ def command() -> None:
     help="First of the loopback ports that the nodes listen on.",
 )
 @runtime_option
-@click.option(
-    "--timeout", type=click.FloatRange(min=1), default=PATIENCE, show_default=True, help="Seconds to get ready."
-)
+@click.option("--timeout", type=Finite(min=1), default=PATIENCE, show_default=True, help="Seconds to get ready.")
 def up(
     directory: Path,
     orgs: int,

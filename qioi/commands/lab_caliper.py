@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from qioi.commands.lab_errors import one_line_errors
+from qioi.commands.numbers import Finite
 from qioi.lab.caliper import Run, file_target, lab_target, run
 from qioi.lab.caliper_files import Overrides, find_configs
 from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
@@ -34,7 +35,7 @@ from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
 @click.option("--workers", type=click.IntRange(1, 64), help="Caliper's worker processes.")
 @click.option("--duration", type=click.IntRange(min=1), help="Seconds of each round.")
 @click.option("--transactions", type=click.IntRange(min=1), help="Transactions of each round, in place of a duration.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Transactions/s of rounds at a fixed rate.")
+@click.option("--rate", type=Finite(min=0, min_open=True), help="Transactions/s of rounds at a fixed rate.")
 @click.option("--load", type=click.IntRange(min=1), help="Transactions in flight in rounds at a fixed load.")
 @click.option(
     "--output",

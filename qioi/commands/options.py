@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,18 +15,6 @@ from qioi.settings.documents import ConfigError
 
 #: The configuration of every command that is given no other.
 DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
-
-
-class Finite(click.FloatRange):
-    """A number in a range; float() also reads "nan", which is in any, and "inf"."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert, or fail as click's own types do."""
-        found = super().convert(value, param, ctx)
-        if not math.isfinite(found):
-            self.fail(f"{value} is no finite number", param, ctx)
-        return float(found)
-
 
 config_option = click.option(
     "-c",

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from qioi.commands.failing import fail
+from qioi.commands.numbers import Finite
 from qioi.commands.options import configuration, right, socket_of
 from qioi.daemon.discoveries import ENGINE_PATIENCE, UnwatchableError, look
 from qioi.discovery.base import Fixed, join
@@ -45,7 +46,7 @@ class Target:
 @click.option("--cgroup", "named", multiple=True, metavar="NAME=PATH",
               help="A control group below the CPU controller's mount, or a shell pattern for several that are taken "
                    "together, such as sysbench='qioi-lab/sysbench*'. Repeatable.")  # fmt: skip
-@click.option("-s", "--seconds", type=click.FloatRange(0.1, 600), default=10.0, show_default=True,
+@click.option("-s", "--seconds", type=Finite(0.1, 600), default=10.0, show_default=True,
               help="How long to record.")  # fmt: skip
 @click.option("--max-size", type=click.IntRange(1, 4096), default=256, show_default=True,
               help="Megabytes that the recording may take; it ends early there.")  # fmt: skip

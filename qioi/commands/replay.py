@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from qioi.commands.failing import fail
-from qioi.commands.options import Finite, configuration
+from qioi.commands.numbers import Finite
+from qioi.commands.options import configuration
 from qioi.daemon.replay import Plan, Point, Replay, ReplayError, Span, name_peers, replay, total_skips
 from qioi.monitor import DEFAULT_WINDOW
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from qioi.commands.failing import fail
-from qioi.commands.options import Finite, config_option, socket_of, socket_option
+from qioi.commands.numbers import Finite
+from qioi.commands.options import config_option, socket_of, socket_option
 from qioi.show.http import UnreachableError, get_json
 
 

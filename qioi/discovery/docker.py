@@ -25,6 +25,7 @@ from qioi.discovery.engine import (
     Engine,
     EngineError,
     EngineRefusedError,
+    EngineUnsuitableError,
     Events,
     Kind,
     NoContainerError,
@@ -117,23 +118,25 @@ class DockerDiscovery:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            pause = RETRY
             try:
                 self._session()
                 problem = f"{self._socket}: it has closed the connection"
             except EngineError as error:
                 problem = str(error)
+                pause = RELIST if isinstance(error, EngineUnsuitableError) else RETRY
             except Exception as error:  # an engine's answer is untrusted: nothing in it may end the watch
                 log.exception("%s", self._about)
                 problem = f"{self._socket}: {type(error).__name__}: {error}"
             self._publish(f"{problem}: asked again until it answers; what was found stays")
-            self._stop.wait(RETRY)
+            self._stop.wait(pause)
 
     def _session(self) -> None:
         """Listen, list, and follow until the stream ends."""
         engine = Engine(self._socket, kind=self._kind)
         try:
             if self._kind is DOCKER and engine.is_podman():  # whose logs are wrapped otherwise under Docker's names
-                raise EngineError(
+                raise EngineUnsuitableError(
                     f"{self._socket}: Podman answers there: accepted is the section podman, with this socket"
                 )
             events = self._events = engine.events()

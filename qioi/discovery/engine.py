@@ -65,7 +65,7 @@ class EngineRefusedError(EngineError, RefusedError):
 
 
 class EngineUnsuitableError(EngineRefusedError, UnsuitableError):
-    """The engine has no runtime whose weights we know."""
+    """The engine answers, but is none that can be used, and stays so until it is another one."""
 
 
 class SlowError(EngineError):

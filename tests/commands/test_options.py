@@ -18,6 +18,9 @@ def test_a_replay_takes_finite_numbers_only(tmp_path: Path, option: str, value: 
     assert (said.exit_code, f"{value} is no finite number" in said.output) == (2, True), said.output
 
 
-def test_so_does_top() -> None:
-    said = CliRunner().invoke(main, ["top", "-i", "nan"])
+@pytest.mark.parametrize(
+    "command", ["top -i", "lab up --timeout", "demo --rate", "experiment run --duration", "profile -s"]
+)
+def test_so_do_others(command: str) -> None:
+    said = CliRunner().invoke(main, [*command.split(), "nan"])
     assert (said.exit_code, "nan is no finite number" in said.output) == (2, True), said.output

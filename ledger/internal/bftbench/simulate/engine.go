@@ -87,7 +87,7 @@ type host struct {
 	free   int
 	speed  float64 // of a processor, where that of the micro-benchmarks is 1
 	ready  fifo[*thread]
-	at     *thread       // at is the thread whose job begins or ends right now; nil: what happens is nobody's here
+	at     *thread       // at is the thread whose job begins or ends right now; nil: no thread of this host does anything
 	idle   time.Duration // idle is what it costs to begin when all threads had nothing to do
 	active int           // active is how many threads have something to do
 
