@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qioi.controller.guard.journal import Entry, Journal
@@ -30,10 +30,28 @@ EVERY = 1.0
 ENDING, SETTLED = 10.0, 1.0
 #: The HTTP status of a request that there is no right to, and seconds until it is tried again: rights may be granted.
 FORBIDDEN, FORBIDDEN_PAUSE = 403, 60.0
+#: Most seconds until a restore that was refused for good is tried again; each pause is twice as long as the one before.
+REFUSED_PAUSE = 300.0
 JSON_PATCH = "application/json-patch+json"
 FILE = "requests.cpu"
 #: The journal's file name.
 NAME = "requests"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request to the API server that failed: when, and before how many seconds it is not made again.
+
+    ``pause`` is 0 for the caller's own. ``refused``: the server refused to restore the pod's request, and would again.
+    """
+
+    at: float
+    pause: float = 0.0
+    refused: bool = False
+
+
+#: The failure of a request that has not failed.
+NEVER = Failure(float("-inf"))
 
 
 class Resizer:
@@ -55,7 +73,7 @@ class Resizer:
         self._lock = threading.Lock()
         self._records: dict[str, Record] = {}
         self._refused: dict[str, tuple[float, str]] = {}  # by uid: until when, and why
-        self._failed: dict[str, float] = {}  # by uid: when a request to the API server failed
+        self._failed: dict[str, Failure] = {}  # by uid
         self._forbidden: set[str] = set()  # pods whose request we have no right to put back
         self._foreign: set[str] = set()
         self._erased: set[str] = set()  # pods whose annotation is removed, but still seen
@@ -156,8 +174,8 @@ class Resizer:
             pod = pods.get(record.uid)
             if pod is not None and "spec" not in pod:
                 continue  # it has too much to be kept: what it asks for is not known, and may be ours
-            patience = FORBIDDEN_PAUSE if record.uid in self._forbidden else pause
-            if now - self._failed.get(record.uid, float("-inf")) >= patience:
+            failed = self._failed.get(record.uid, NEVER)
+            if pod is None or now - failed.at >= max(pause, failed.pause):
                 self._attend(record, None if pod is None else read_request(pod, record.container), now, pause)
 
     def _take_up(self, pods: Mapping[str, Object]) -> None:
@@ -203,6 +221,7 @@ class Resizer:
                     self._foreign.add(record.uid)
                 self._drop(record.uid)
             self._forbidden.discard(record.uid)
+            self._failed.pop(record.uid, None)
             self._say(record.uid, None)
         except ApiError as error:
             self._fail(record, error)
@@ -242,15 +261,27 @@ class Resizer:
 
     def _fail(self, record: Record, error: ApiError) -> None:
         """Note a failure, and refuse the pod if the server would refuse the same request again."""
-        self._failed[record.uid] = self._clock()
+        before = self._failed.get(record.uid, NEVER)
+        self._failed[record.uid] = replace(before, at=self._clock())
         self._say(record.uid, f"request: {error}")
-        if error.status == FORBIDDEN and record.wanted is None and record.uid not in self._forbidden:
-            self._forbidden.add(record.uid)
-            log.warning("%s/%s: request: no right to put it back: run `kubectl qioi restore`: %s",
-                        record.namespace, record.name, error)  # fmt: skip
         final = error.status in (400, 403) or (error.status == 422 and "is invalid" in str(error))
         if final and record.wanted is not None:
             self._refuse(record, f"its resize was refused: {error}")
+        elif error.status == FORBIDDEN:
+            self._failed[record.uid] = Failure(self._clock(), FORBIDDEN_PAUSE)
+            self._note_forbidden(record, error)
+        elif final:
+            self._failed[record.uid] = Failure(self._clock(), min(REFUSED_PAUSE, max(PAUSE, 2 * before.pause)), True)
+            if not before.refused:
+                log.warning("%s/%s: request: not restored, and tried again ever more rarely: %s",
+                            record.namespace, record.name, error)  # fmt: skip
+
+    def _note_forbidden(self, record: Record, error: ApiError) -> None:
+        """Say once that we have no right to restore a pod's request."""
+        if record.uid not in self._forbidden:
+            self._forbidden.add(record.uid)
+            log.warning("%s/%s: request: no right to put it back: run `kubectl qioi restore`: %s",
+                        record.namespace, record.name, error)  # fmt: skip
 
     def _refuse(self, record: Record, why: str) -> None:
         """Leave a pod to the other actuators for :data:`REFUSED` seconds, and restore its request."""

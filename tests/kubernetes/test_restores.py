@@ -1,0 +1,134 @@
+"""Requests whose restore a server refuses: each is said once, and asked for ever more rarely."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from k8s_objects import pod_object
+from k8s_toy_server import Quiet, answering
+
+from qioi.kubernetes.client import Api, Object
+from qioi.kubernetes.pods import slim
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.kubernetes.resizer import REFUSED_PAUSE, Resizer
+from qioi.kubernetes.resizes import PAUSE
+
+INVALID = 422, 'Pod "peer0" is invalid: spec: Forbidden: pod resize is not allowed'
+OUTDATED = 422, "the server rejected our request due to an error in our request"
+
+
+class Server:
+    """Refuses each resize with ``status`` and ``message``, and takes all else."""
+
+    def __init__(self) -> None:
+        self.status, self.message = INVALID
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def api(server: Server) -> Iterator[Api]:
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_PATCH(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status = server.status if self.path.endswith("/resize") else 200
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps({"message": server.message}).encode())
+
+    with answering(Answer) as api:
+        yield api
+
+
+def raised(name: str) -> Object:
+    """Give a pod whose request was 100m."""
+    noted = {ORIGINAL_ANNOTATION: "100m"}
+    made = pod_object(name, labels={"qioi.io/role": "peer"}, annotations=noted, uid=name)
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "400m"}}
+    return slim(made)
+
+
+class Node:
+    """The raised pods of one node, and a resizer that restores them, by a clock of the test's."""
+
+    def __init__(self, api: Api, folder: Path, *names: str) -> None:
+        self.api, self.now = api, 0.0
+        self.pods = {name: raised(name) for name in names}
+        self.resizer = Resizer(api, folder, lambda: self.pods, lambda: True, lambda: self.now)
+
+    def asked(self) -> int:
+        """Count the resizes that were asked for."""
+        return sum(count for (verb, _), count in self.api.requests.items() if verb == "resize")
+
+    def times(self, end: float) -> list[float]:
+        """Have a round in each second up to ``end``, and say in which of them a resize was asked for."""
+        found = []
+        while self.now < end:
+            before = self.asked()
+            self.resizer.round(self.now)
+            found += [self.now] * (self.asked() - before)
+            self.now += 1.0
+        return found
+
+
+def test_a_restore_that_is_refused_for_good_is_asked_for_ever_more_rarely(api: Api, tmp_path: Path) -> None:
+    node = Node(api, tmp_path, "peer0")
+    times = node.times(8 * REFUSED_PAUSE)
+    assert times[:5] == [0.0, PAUSE, 3 * PAUSE, 7 * PAUSE, 15 * PAUSE]
+    assert times[-1] - times[-2] == REFUSED_PAUSE
+
+
+def test_a_restore_that_is_refused_for_good_is_said_once_for_each_pod(
+    api: Api, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    Node(api, tmp_path, "peer0", "peer1").times(10 * PAUSE)
+    said = [one.getMessage() for one in caplog.records]
+    assert {one.partition(": ")[0] for one in said} == {"fab/peer0", "fab/peer1"}
+    assert len(said) == 2
+    assert all("pod resize is not allowed" in one and "not restored" in one for one in said)
+
+
+def test_a_pod_that_is_seen_too_late_is_asked_for_as_often_as_before(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.status, server.message = OUTDATED
+    assert Node(api, tmp_path, "peer0").times(4 * PAUSE) == [0.0, PAUSE, 2 * PAUSE, 3 * PAUSE]
+    assert not caplog.records
+
+
+def test_what_was_restored_after_all_is_said_anew_when_it_is_refused_again(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(api, tmp_path, "peer0")
+    node.times(1.0)
+    server.status = 200
+    node.times(2 * PAUSE)
+    server.status = INVALID[0]
+    times = node.times(5 * PAUSE)
+    assert (times, len(caplog.records)) == ([2 * PAUSE, 3 * PAUSE], 2)
+
+
+def test_a_pod_whose_restore_was_refused_is_forgotten_as_soon_as_it_is_gone(api: Api, tmp_path: Path) -> None:
+    node = Node(api, tmp_path, "peer0")
+    node.times(1.0)
+    node.pods.clear()
+    node.times(2.0)
+    assert node.resizer.record("peer0") is None
+
+
+def test_a_server_that_is_away_meanwhile_changes_neither(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(api, tmp_path, "peer0")
+    node.times(4 * PAUSE)
+    server.status = 503
+    assert node.times(8 * PAUSE) == [7 * PAUSE]
+    server.status = INVALID[0]
+    assert (node.times(12 * PAUSE), len(caplog.records)) == ([11 * PAUSE], 1)
