@@ -13,9 +13,10 @@ import os
 import socket
 import ssl
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,7 @@ class Api:
             read_token(access.token)
         self._lock = threading.Lock()
         self._kept: http.client.HTTPConnection | None = None
+        self._end = float("inf")  # the monotonic time by which requests have to end
         #: Requests made, by verb and by the answer's status.
         self.requests: Counter[tuple[str, str]] = Counter()
 
@@ -179,17 +181,33 @@ class Api:
         stream.settimeout(WATCH_SILENCE)
         return Watch(connection, stream, answer)
 
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Give all requests together this many seconds in the block's time; those that begin later are refused."""
+        self._end = time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._end = float("inf")
+
     def close(self) -> None:
-        """Close the connection for requests."""
-        with self._lock:
+        """Close the connection for requests; a request that another thread waits for fails."""
+        self._end = float("-inf")
+        self._cut()
+        if self._lock.acquire(blocking=False):  # otherwise, the other thread closes it
             self._hang_up()
+            self._lock.release()
 
     def _ask(self, method: str, where: str, data: bytes | None, kind: str) -> http.client.HTTPResponse:
         """Ask over the open connection, or over a new one if the server has closed it."""
         for fresh in (False, True):
+            left = self._left()
             if self._kept is None or fresh:
                 self._hang_up()
-                self._kept, fresh = self._connection(TIMEOUT), True
+                self._kept, fresh = self._connection(left), True
+            self._kept.timeout = left  # of a new connection, which it makes where the server has closed this one
+            if self._kept.sock is not None:
+                self._kept.sock.settimeout(left)
             try:
                 self._kept.request(
                     method, where, data, self._headers(kind, "Accept" if data is None else "Content-Type")
@@ -212,6 +230,19 @@ class Api:
         if self._context is None:
             return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._context)
+
+    def _left(self) -> float:
+        """Give the seconds that a request may take that begins now. ApiError."""
+        left = min(TIMEOUT, self._end - time.monotonic())
+        if left <= 0:
+            raise ApiError(f"{self._access.server}: not asked: no time is left")
+        return left
+
+    def _cut(self) -> None:
+        """Have the request that waits for an answer fail. Any thread may call this."""
+        kept = self._kept
+        if kept is not None and kept.sock is not None:
+            cut(kept.sock)
 
     def _hang_up(self) -> None:
         if self._kept is not None:
@@ -245,9 +276,14 @@ class Watch:
 
     def close(self) -> None:
         """End the stream; another thread may call this while the stream is read."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        cut(self._socket)
         self._connection.close()
+
+
+def cut(connection: socket.socket) -> None:
+    """End a connection that another thread may be waiting at, also below TLS, which that thread is in the midst of."""
+    with suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def tls(ca: Path | None) -> ssl.SSLContext:

@@ -21,6 +21,8 @@ log = logging.getLogger("qioi")
 
 #: Seconds between two rounds.
 EVERY = 1.0
+#: Seconds that the end may take.
+ENDING = 6.0
 #: HTTP statuses of no right, and of an object that does not exist.
 FORBIDDEN, NOT_FOUND = 403, 404
 #: HTTP statuses of a server that answers, but has too much to do.
@@ -74,15 +76,23 @@ class Reporter:
         self._told.extend(tellings)
 
     def close(self) -> None:
-        """Post the events that may be sent, remove this node's entries, and end; this takes at most a few seconds."""
+        """Post the events that may be sent, remove this node's entries, and end, in :data:`ENDING` seconds."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=12.0)
-        if not self._thread.is_alive():  # a thread that waits for a slow server still has the events
-            self._post_events()
-        for path, said in self._said.items():
-            empty = document(self._judged[path], {})
-            if said.body and not is_answered(self._try(path, partial(self._apply, path, empty))):
+        with self._api.within(ENDING):
+            if self._thread.is_alive():
+                self._thread.join(timeout=ENDING)
+            if not self._thread.is_alive():  # a thread that waits for a slow server still has the events
+                self._post_events()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Remove this node's entries for as long as the server answers."""
+        left = [path for path, said in self._said.items() if said.body]
+        for done, path in enumerate(left):
+            error = self._try(path, partial(self._apply, path, document(self._judged[path], {})))
+            if error is not None and not is_answered(error):
+                words = "kubernetes status: %d policies keep this node's entries until another node removes them: %s"
+                log.warning(words, len(left) - done, error)
                 return
 
     def _run(self) -> None:
@@ -107,9 +117,11 @@ class Reporter:
                 self._problems.pop(path, None)
 
     def _write_statuses(self, sights: Mapping[str, Sight], now: float) -> bool:
-        """Write the statuses that are due; return whether the server answers."""
+        """Write the statuses that are due; return whether it is asked for more."""
         wall = time.time()
         for path, sight in sights.items():
+            if self._stop.is_set():
+                return False
             new = due(sight, self._said.get(path), now, wall)
             if new is None:
                 continue

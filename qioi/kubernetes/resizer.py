@@ -26,7 +26,8 @@ log = logging.getLogger("qioi")
 
 #: Seconds between two rounds.
 EVERY = 1.0
-#: Seconds that restoring all requests may take at the end, and seconds that the watch has to show a change then.
+#: Seconds that the end may take, and seconds that the watch has to show a change then. The reporter, the cluster and
+#: the files take more of the pod's terminationGracePeriodSeconds.
 ENDING, SETTLED = 10.0, 1.0
 #: The HTTP status of a request that there is no right to, and seconds until it is tried again: rights may be granted.
 FORBIDDEN, FORBIDDEN_PAUSE = 403, 60.0
@@ -137,19 +138,25 @@ class Resizer:
         return bool(self._forbidden)
 
     def close(self) -> None:
-        """Restore every request and end; the next start restores those that could not be restored in time."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=12.0)
+        """Restore every request and end, in :data:`ENDING` seconds; the next start restores those that are left."""
         deadline = self._clock() + ENDING
-        while self._records.keys() - self._forbidden and self._clock() < deadline:
-            self.keep_only(set())
-            self.round(self._clock(), SETTLED)
-            if self._records:
-                time.sleep(0.2)
+        self.keep_only(set())  # a round that has begun goes on, and raises nothing
+        self._stop.set()
+        with self._api.within(ENDING):
+            if self._thread.is_alive():
+                self._thread.join(timeout=ENDING)
+            while self._is_restoring() and self._clock() < deadline:
+                self.round(self._clock(), SETTLED, deadline)
+                if self._records:
+                    time.sleep(0.2)
         for one in self._records.values():
             words = "%s/%s: request: not restored yet: the next start does, or `kubectl qioi restore`"
             log.warning(words, one.namespace, one.name)
+
+    def _is_restoring(self) -> bool:
+        """Whether there are requests to restore of which the server has not said that it refuses that."""
+        failed = {uid for uid, one in self._failed.items() if one.refused}
+        return bool(self._records.keys() - self._forbidden - failed)
 
     # ---- the thread
 
@@ -160,8 +167,11 @@ class Resizer:
             except Exception:  # an error about one pod must not end the thread for all
                 log.exception("kubernetes resize")
 
-    def round(self, now: float, pause: float = PAUSE) -> None:
-        """Do what is due for every pod; a failed change is tried again after ``pause`` seconds."""
+    def round(self, now: float, pause: float = PAUSE, until: float = float("inf")) -> None:
+        """Do what is due for every pod, and for no more of them at ``until``.
+
+        A failed change is tried again after ``pause`` seconds.
+        """
         if not self._synced():
             return
         pods = self._pods()
@@ -169,12 +179,16 @@ class Resizer:
             self._take_up(pods)
             self._refused = {uid: one for uid, one in self._refused.items() if uid in pods}
             self._foreign &= pods.keys()
-            records = tuple(self._records.values())
-        for record in records:
-            pod = pods.get(record.uid)
+            known = tuple(self._records)
+        for uid in known:
+            if self._clock() >= until:
+                return
+            pod, record = pods.get(uid), self.record(uid)  # what is wanted may have changed since the round began
+            if record is None:
+                continue
             if pod is not None and "spec" not in pod:
                 continue  # it has too much to be kept: what it asks for is not known, and may be ours
-            failed = self._failed.get(record.uid, NEVER)
+            failed = self._failed.get(uid, NEVER)
             if pod is None or now - failed.at >= max(pause, failed.pause):
                 self._attend(record, None if pod is None else read_request(pod, record.container), now, pause)
 

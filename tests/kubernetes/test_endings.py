@@ -1,0 +1,190 @@
+"""The end of a daemon beside a server that is slow or silent: it takes no longer than its pod's grace."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+import yaml
+from k8s_objects import pod_object, policy_object
+from k8s_toy_server import Quiet, answering
+
+from qioi.kubernetes import reporter, resizer
+from qioi.kubernetes.client import Api, ApiError, Object
+from qioi.kubernetes.pods import read_pod, slim
+from qioi.kubernetes.policies import judge
+from qioi.kubernetes.reporter import Reporter
+from qioi.kubernetes.reports import Sight
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.kubernetes.resizer import Resizer
+
+DEPLOY = Path(__file__).parents[2] / "deploy/k8s"
+#: Seconds that the last period and the restore of all files may take.
+FILES = 5.0
+
+
+class Server:
+    """Takes each request, after ``before`` has been called with its path."""
+
+    def __init__(self) -> None:
+        self.before: Callable[[str], object] = lambda path: None
+        self.asked: list[str] = []
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+@pytest.fixture
+def api(server: Server) -> Iterator[Api]:
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_PATCH(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            server.asked.append(self.path)
+            server.before(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def do_GET(self) -> None:
+            server.asked.append(self.path)
+            server.before(self.path)
+
+    with answering(Answer) as api:
+        yield api
+
+
+def pods(count: int, asked: str, **more: dict[str, str]) -> dict[str, Object]:
+    made = [pod_object(f"p{n}", labels={"qioi.io/role": "peer"}, **more) for n in range(count)]  # type: ignore[arg-type]
+    for one in made:
+        one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": asked}}
+    return {one["metadata"]["uid"]: slim(one) for one in made}
+
+
+def test_restores_that_take_longer_than_there_is_time_are_cut_off_and_named(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a clock that goes on by a second with each answer."""
+    now = [0.0]
+    server.before = lambda path: now.__setitem__(0, now[0] + 1.0)
+    objects = pods(30, "400m", annotations={ORIGINAL_ANNOTATION: "100m"})
+    one = Resizer(api, tmp_path, lambda: objects, lambda: True, lambda: now[0])
+    one.round(-1.0)
+    began, now[0] = len(server.asked), 0.0
+    caplog.clear()
+    one.close()
+    assert now[0] == resizer.ENDING
+    assert len(server.asked) - began == resizer.ENDING
+    assert len([text for text in caplog.messages if "not restored yet" in text]) == 30
+
+
+def test_the_end_raises_no_request_any_more(api: Api, server: Server, tmp_path: Path) -> None:
+    """It comes in the middle of a round, which has two pods to raise."""
+    objects = pods(2, "100m")
+    one = Resizer(api, tmp_path, lambda: objects, lambda: True)
+    begun = threading.Event()
+
+    def hold(path: str) -> None:
+        begun.set()
+        one._stop.wait()
+
+    server.before = hold
+    one.start()
+    for raw in objects.values():
+        pod = read_pod(raw)
+        assert pod is not None
+        one.want(pod, 2048)
+    begun.wait(60.0)
+    one.close()
+    first = server.asked[0].removesuffix("/status")
+    assert [path for path in server.asked if path.endswith("/resize") and not path.startswith(first)] == []
+
+
+def sights(*names: str) -> dict[str, Sight]:
+    judged = judge([policy_object(name, channel=name) for name in names])
+    return {one.path: Sight("n1", "files", one, None) for one in judged}
+
+
+def test_the_end_writes_no_status_any_more(api: Api, server: Server) -> None:
+    """It comes in the middle of a round, which has two to write."""
+    one = Reporter(api, "n1")
+    server.before = lambda path: one._stop.set()
+    one.offer(sights("pay", "bill"))
+    one._round()
+    assert len(server.asked) == 1
+
+
+def test_statuses_that_there_is_no_time_to_remove_are_named(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = Reporter(api, "n1")
+    one.offer(sights("pay", "bill"))
+    one._round()
+    monkeypatch.setattr(reporter, "ENDING", 0.0)
+    with caplog.at_level(logging.WARNING):
+        one.close()
+    (said,) = caplog.messages
+    assert "2 policies" in said
+    assert "no time is left" in said
+
+
+def test_a_request_for_which_no_time_is_left_is_not_made(api: Api, server: Server) -> None:
+    with api.within(0.0), pytest.raises(ApiError, match="no time is left"):
+        api.request("get", "GET", "/api", {})
+    assert (server.asked, dict(api.requests)) == ([], {})
+    api.request("apply", "PATCH", "/api", {}, {}, "application/json")
+    assert server.asked == ["/api"]
+
+
+def test_a_request_waits_no_longer_than_there_is_time(
+    api: Api, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a new connection, and over one that was kept."""
+    monkeypatch.setattr("qioi.kubernetes.client.TIMEOUT", 600.0)
+    over = threading.Event()
+    server.before = lambda path: over.wait()
+    try:
+        with api.within(0.2), pytest.raises(ApiError, match="no answer in time"):
+            api.request("get", "GET", "/api", {})
+    finally:
+        over.set()
+
+
+def test_the_connections_close_while_a_request_waits(api: Api, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qioi.kubernetes.client.TIMEOUT", 600.0)
+    begun, over = threading.Event(), threading.Event()
+    errors: list[ApiError] = []
+
+    def ask() -> None:
+        try:
+            api.request("get", "GET", "/api", {})
+        except ApiError as error:
+            errors.append(error)
+
+    def hold(path: str) -> None:
+        begun.set()
+        over.wait()
+
+    server.before = hold
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        begun.wait()
+        api.close()
+        asking.join(60.0)
+        assert (asking.is_alive(), len(errors), over.is_set()) == (False, 1, False)
+    finally:
+        over.set()
+        asking.join()
+
+
+@pytest.mark.parametrize("file", ["base/daemonset.yaml", "chart/templates/daemonset.yaml"])
+def test_all_that_ends_fits_the_grace_of_the_pod(file: str) -> None:
+    (line,) = (one for one in (DEPLOY / file).read_text().splitlines() if "terminationGracePeriodSeconds" in one)
+    grace = yaml.safe_load(line)["terminationGracePeriodSeconds"]
+    assert grace > FILES + resizer.ENDING + reporter.ENDING
