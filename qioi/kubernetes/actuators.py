@@ -1,4 +1,4 @@
-"""Choose the means by which a node's shares are moved, once at the start, in the order of preference.
+"""Choose the means by which a node's shares are moved, at the start, in the order of preference.
 
 NRI: the group's file is written at once, and containerd's record of the container follows, so that containerd later
 writes our value. Resize: the pod's request is changed, and the kubelet writes the shares. Files: the files of
@@ -39,12 +39,16 @@ class Means(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Whether one of the means works here, a message for people, and whether the configuration wants it."""
+    """Whether one of the means works here, a message for people, and whether the configuration wants it.
+
+    ``unanswered``: the API server did not say, so it has to be asked again.
+    """
 
     means: Means
     works: bool
     text: str
     wanted: bool = True
+    unanswered: bool = False
 
 
 def offers(
@@ -100,7 +104,7 @@ def resize_offer(wanted: bool, api: Api | None, patience: float) -> Offer:
             lack = find_lack(api)
         except ApiError as error:
             if time.monotonic() >= deadline:
-                return Offer(Means.RESIZE, False, str(error))
+                return Offer(Means.RESIZE, False, str(error), unanswered=True)
             time.sleep(0.2)
             continue
         text = "requests of pods whose policy has resize: true; other pods by their files"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from qioi.controller.levels.wants import InForce
-from qioi.controller.other_lever import Taken
+from qioi.controller.other_lever import NOTHING_TAKEN, Taken
 from qioi.kubernetes.cluster import View
 from qioi.kubernetes.requests import shares_of
 from qioi.kubernetes.resizer import Resizer
@@ -18,8 +18,10 @@ from qioi.model import Component, Decision
 class PodRequests:
     """Passes decisions to the resizer, for the pods whose request it may move."""
 
-    def __init__(self, resizer: Resizer) -> None:
+    def __init__(self, resizer: Resizer, *, chosen: bool = True) -> None:
         self._resizer = resizer
+        #: Whether requests are the means of this node: until then nothing is passed on.
+        self.chosen = chosen
         self._by_request: set[str] = set()  # components whose shares were read and decided as a request's
         self._asked: dict[str, int] = {}
         #: The cluster's view at the beginning of the period.
@@ -35,7 +37,7 @@ class PodRequests:
         """
         self._by_request.discard(component.name)
         pod = self.view.pods.get(component.name)
-        if pod is None:
+        if pod is None or not self.chosen:
             return force
         record = self._resizer.record(pod.uid)
         if record is None and self._wants_resize(component) and self._resizer.takes(pod) is None:
@@ -49,6 +51,8 @@ class PodRequests:
 
     def take(self, decisions: Iterable[Decision]) -> Taken:
         """Pass on the decisions that requests carry out; say which components they are."""
+        if not self.chosen:
+            return NOTHING_TAKEN
         components = {one.name: one for one in self.view.components}
         taken: dict[str, str] = {}
         release = []
@@ -76,7 +80,7 @@ class PodRequests:
 
     def moves(self, uid: str) -> bool:
         """Whether a pod's request is ours, or is being restored."""
-        return self._resizer.record(uid) is not None
+        return self.chosen and self._resizer.record(uid) is not None
 
     def _wants_resize(self, component: Component) -> bool:
         """Whether one of a component's policies wants its request to be moved."""

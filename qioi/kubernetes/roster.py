@@ -13,7 +13,8 @@ from qioi.controller.guard.guard import Guard
 from qioi.controller.other_lever import NO_OTHER_LEVER, OtherLever
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.errors import CgroupError
-from qioi.kubernetes.actuators import Means, Offer, choose, story
+from qioi.kubernetes.actuators import Means, choose, story
+from qioi.kubernetes.choice import Choice
 from qioi.kubernetes.cluster import Cluster, View
 from qioi.kubernetes.events import Teller
 from qioi.kubernetes.pod_requests import PodRequests
@@ -23,7 +24,7 @@ from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import DRY_RUN, NO_RIGHT, LastDecision, Row, Sight, is_active
 from qioi.kubernetes.resizer import Resizer
-from qioi.model import OwnerKind
+from qioi.model import Component, OwnerKind
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
 from qioi.show.cluster import KubernetesState, PodState
@@ -44,17 +45,19 @@ class ClusterRoster(Roster):
         cluster: Cluster,
         channels: ClusterChannels,
         reporter: Reporter,
-        offers: tuple[Offer, ...],
+        choice: Choice,
         resizer: Resizer | None = None,
         records: EngineOwners | None = None,
     ) -> None:
         self._cluster = cluster
         self._channels = channels
         self._reporter = reporter
-        self._offers = offers
-        self._chosen = choose(offers)
+        self._choice = choice
+        self._offers = choice.offers
+        self._chosen = choose(self._offers)
         self._resizer = resizer
-        self._requests = PodRequests(resizer) if resizer is not None and self._chosen.means is Means.RESIZE else None
+        by_request = self._chosen.means is Means.RESIZE
+        self._requests = None if resizer is None else PodRequests(resizer, chosen=by_request)
         self._records = records
         self._view = View()
         self._listing = Listing((), {})
@@ -103,10 +106,11 @@ class ClusterRoster(Roster):
 
         Their values become the new originals. Any other foreign value is left alone for good.
         """
+        self._choose_again(guard)
         self._resized = {name: at for name, at in self._resized.items() if now - at < RESIZE}
         if not self._resized and not self._view.reset:
             return
-        groups = {one: (one.cgroup, one.cgroup.rpartition("/")[0]) for one in self._view.components}
+        groups = {one: both_groups(one) for one in self._view.components}
         self._reloads.keep_only({group for both in groups.values() for group in both})
         for component, both in groups.items():
             for group in both:
@@ -119,6 +123,17 @@ class ClusterRoster(Roster):
                 else:
                     continue
                 yield component.name, group
+
+    def _choose_again(self, guard: Guard) -> None:
+        """Take over what has been learned of the means while nothing is raised: a share goes back as it was raised."""
+        groups = {group for one in self._view.components for group in both_groups(one)}
+        if self._choice.offers is self._offers or not guard.raised().isdisjoint(groups):
+            return
+        self._offers = self._choice.offers
+        self._chosen = choose(self._offers)
+        log.info("actuator %s: %s (chosen)", self._chosen.means, self._chosen.text)
+        if self._requests is not None:
+            self._requests.chosen = self._chosen.means is Means.RESIZE
 
     def tell(self, now: float, snapshot: Snapshot, made: Iterable[Change]) -> Snapshot:
         """Pass events and states to the reporter; give the snapshot with this node's part added."""
@@ -193,7 +208,7 @@ class ClusterRoster(Roster):
         return self._resizer is not None and self._resizer.powerless
 
     def _actuator(self) -> str:
-        """Describe the actuator that was chosen at the start."""
+        """Describe the actuator that was chosen."""
         return f"{self._chosen.means}: {self._chosen.text}"
 
     def _means(self, state: ComponentState, pod: Pod) -> Means:
@@ -216,6 +231,11 @@ def row(state: ComponentState, pod: PodState) -> Row:
     """Make a component's row of a policy's status."""
     where = "pod, container" if pod.actuator == Means.RESIZE.value else pod.level
     return Row(state.name.partition("/")[2], state.role, pod.qos, where, state, pod.actuator)
+
+
+def both_groups(one: Component) -> tuple[str, str]:
+    """Give a component's group, and its pod's above it."""
+    return one.cgroup, one.cgroup.rpartition("/")[0]
 
 
 def pod_of(component: str) -> str:

@@ -12,6 +12,7 @@ from qioi.controller.guard.journal import Journal
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, NriNames, choose, offers
+from qioi.kubernetes.choice import Choice
 from qioi.kubernetes.client import Access, Api, ApiError, in_cluster
 from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.remote import ClusterChannels
@@ -67,6 +68,8 @@ def make_roster(
     chosen = choose(found)
     for one in found:
         log.info("actuator %s: %s%s", one.means, one.text, " (chosen)" if one is chosen else "")
+    choice = Choice(found, writing)
+    cleanup.callback(choice.close)
     naming = NriNames(section.nri, hierarchy) if chosen.means is Means.NRI and section.nri else None
     units = UnitNames(guard.owners()) if owners is not None else None
     cluster = Cluster(api, node, hierarchy.mount, section.logs, section.cgroup_root, naming, units)
@@ -79,8 +82,9 @@ def make_roster(
     cluster.policies.wait(PATIENCE)
     cluster.pods.wait(PATIENCE)
     reporter.start()
+    choice.start()
     resizer = make_resizer(config, writing, cluster, cleanup)
-    return ClusterRoster(cluster, channels, reporter, found, resizer, owners), channels
+    return ClusterRoster(cluster, channels, reporter, choice, resizer, owners), channels
 
 
 def make_resizer(config: Config, api: Api, cluster: Cluster, cleanup: ExitStack) -> Resizer | None:

@@ -12,6 +12,7 @@ from k8s_objects import policy_object
 
 from qioi.kubernetes.actuators import Means, Offer
 from qioi.kubernetes.cgroups import Driver, Layout
+from qioi.kubernetes.choice import Choice
 from qioi.kubernetes.client import Access, Api, Object
 from qioi.kubernetes.cluster import Cluster, View, look
 from qioi.kubernetes.pods import read_pod, slim
@@ -48,7 +49,7 @@ class Site:
         self.cluster = ToldCluster(api, node, folder, str(self.logs))
         self.channels = ClusterChannels(self.cluster.reports)
         self.reporter = Reporter(api, node)
-        self.roster = ClusterRoster(self.cluster, self.channels, self.reporter, offers)
+        self.roster = ClusterRoster(self.cluster, self.channels, self.reporter, Choice(offers, api))
         self.blocks = 0
         self.dry_run = False
 
