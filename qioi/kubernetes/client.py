@@ -124,15 +124,18 @@ class Api:
         """Read all objects, and give what ``slim`` keeps of each, with the version that a watch can start from.
 
         They are read page by page, so that only one page at a time is in memory as a whole. What a server has at hand
-        (resourceVersion 0) it sends as one page, whatever the limit: where that is too large, it is asked for pages,
-        which it reads in etcd. An object that is too large by itself is left out. ApiError.
+        (resourceVersion 0, or not older than another) it sends as one page: for the former whatever the limit, the
+        latter by older servers only without one. Where that page is too large, the server is asked for pages, which it
+        reads in etcd. An object that is too large by itself is left out. ApiError.
         """
         kept: list[Object] = []
         ask, limit = dict(query), PAGE
         while True:
+            paged = {} if "resourceVersionMatch" in ask else {"limit": str(limit)}
             try:
-                page = self.request("list", "GET", path, {**ask, "limit": str(limit)})
+                page = self.request("list", "GET", path, {**ask, **paged})
             except TooLargeError:
+                ask.pop("resourceVersionMatch", None)
                 if ask.pop("resourceVersion", None) is not None:
                     continue
                 if limit > 1:

@@ -2,8 +2,12 @@
 
 The reflector first lists the objects, and then follows changes from the list's resourceVersion on. After a stream ends,
 the next one begins at the last version seen; only where the server no longer has that version (410 Gone), or a change
-is too large to be read, all objects are listed again. While the server is away the copy stays as it is. Sources:
-Kubernetes API concepts, "Efficient detection of changes" and "410 Gone".
+is too large to be read, all objects are listed again. While the server is away the copy stays as it is.
+
+Lists are of what the server has at hand, as client-go's reflector has it: the first one of any version, and each later
+one of a version not older than the last seen. So the server does not read all nodes' pods in etcd to find this node's,
+whose daemon may be one of a thousand that list at once. Sources: Kubernetes API concepts, "Efficient detection of
+changes", "410 Gone" and "Resource versions".
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ log = logging.getLogger("qioi")
 #: Seconds before the first attempt, and most seconds between later ones, to reach a server that is away or ends each
 #: stream at once. Each pause varies at random by half.
 RETRY, RETRY_MAX = 0.5, 5.0
+#: The HTTP status of a request for which the server has not had enough time.
+TIMED_OUT = 504
 #: What is said before the first answer.
 NOT_ASKED = "not asked yet"
 
@@ -45,6 +51,7 @@ class Reflector:
         self._slim = slim  # drops fields that are never read, so that a thousand pods take little memory
         self._objects: dict[str, Object] = {}
         self._version: str | None = None
+        self._at_hand = {"resourceVersion": "0"}  # what the next list is of; empty: what there is now, from etcd
         self._stop = threading.Event()
         self._synced = threading.Event()
         self._watch: Watch | None = None
@@ -79,12 +86,12 @@ class Reflector:
                     pause = RETRY  # the server ends every stream after some minutes
             except ApiError as error:
                 if error.status == GONE:
-                    self._version = None
+                    self._forget_version()
                 else:
                     problem = str(error)
             except Exception as error:  # whatever the server sends must not end the watch
                 log.exception("kubernetes %s", self._path)
-                problem, self._version = f"{type(error).__name__}: {error}", None
+                problem, self._version, self._at_hand = f"{type(error).__name__}: {error}", None, {}
             if problem and not self._stop.is_set():
                 self.problem = outdated(problem)
                 self._tell_problem()
@@ -120,11 +127,20 @@ class Reflector:
             watch.close()
             self._watch = None
 
+    def _forget_version(self) -> None:
+        """Have the objects listed again, not older than they have been seen."""
+        if self._version is not None:
+            self._at_hand = not_older_than(self._version)
+        self._version = None
+
     def _list(self) -> None:
-        # The first list is of what the server has at hand, and the watch tells what has changed since: so the server
-        # does not read all nodes' pods in etcd to find this node's. After 410 Gone what it has at hand may be too old.
-        at_hand = {"resourceVersion": "0"} if self.relists == 0 else {}
-        objects, version = self._api.list(self._path, {**self._query, **at_hand}, self._slim)
+        """List the objects as the server has them at hand; where it can't, as they are. ApiError."""
+        try:
+            objects, version = self._api.list(self._path, {**self._query, **self._at_hand}, self._slim)
+        except ApiError as error:
+            if not has_no_version(error):
+                raise
+            objects, version = self._api.list(self._path, self._query, self._slim)
         self._objects = {key(one): one for one in objects}
         self._version = version
         self.relists += 1
@@ -146,6 +162,16 @@ class Reflector:
             objects[key(one)] = self._slim(one)
         self._objects = objects
         self._changed(objects)
+
+
+def not_older_than(version: str) -> dict[str, str]:
+    """Give the query of a list that a server answers by what it has at hand, if that is not older than ``version``."""
+    return {"resourceVersion": version, "resourceVersionMatch": "NotOlderThan"}
+
+
+def has_no_version(error: ApiError) -> bool:
+    """Whether a server lacks a list's version: it is too old, or the server has not seen it within some seconds."""
+    return error.status == GONE or (error.status == TIMED_OUT and "Too large resource version" in str(error))
 
 
 def outdated(problem: str) -> str:

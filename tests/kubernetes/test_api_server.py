@@ -15,12 +15,12 @@ from demo_k8s.objects import add_policy, admit_pods, change_policy, pods_path, p
 from msgspec.structs import replace
 
 from qioi.kubernetes.absence import LOST, SPREAD
-from qioi.kubernetes.client import STRATEGIC, Access, Api, ApiError
+from qioi.kubernetes.client import PAGE, STRATEGIC, Access, Api, ApiError
 from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.events import Telling
 from qioi.kubernetes.pods import MIRROR_ANNOTATION, read_pod
 from qioi.kubernetes.policies import PATH, judge, slim_policy
-from qioi.kubernetes.reflector import Reflector
+from qioi.kubernetes.reflector import Reflector, has_no_version, not_older_than
 from qioi.kubernetes.remote import FORGET, ClusterChannels
 from qioi.kubernetes.reporter import Reporter, manager_of
 from qioi.kubernetes.reports import SETTLED, Row, Sight, document
@@ -95,6 +95,20 @@ def test_a_long_list_is_read_in_pages(plane: ControlPlane, namespace: str, api: 
     assert len({one["metadata"]["name"] for one in objects}) >= 300
     assert version
     assert api.requests["list", "200"] == 3
+
+
+def test_what_is_not_older_than_a_version_is_listed_as_a_whole(plane: ControlPlane, namespace: str, api: Api) -> None:
+    for number in range(PAGE + 1):
+        plane.call("POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": {"name": f"c{number}"}})
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    objects, version = api.list(path, {})
+    before = api.requests["list", "200"]
+    again, newer = api.list(path, not_older_than(version))
+    assert (len(again), int(newer) >= int(version)) == (len(objects), True)
+    assert api.requests["list", "200"] == before + 1
+    with pytest.raises(ApiError) as refused:
+        api.list(path, not_older_than(str(10**15)))
+    assert has_no_version(refused.value)
 
 
 def test_a_refusal_is_one_line(plane: ControlPlane, access: Access, tmp_path: Path) -> None:

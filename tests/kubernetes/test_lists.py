@@ -32,7 +32,7 @@ def serving(objects: list[Any]) -> Iterator[tuple[Api, list[int]]]:
         def do_GET(self) -> None:
             query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
             begin = int(query.get("continue", 0))
-            whole = query.get("resourceVersion") == "0"
+            whole = query.get("resourceVersion") == "0" or "limit" not in query
             end = len(objects) if whole else min(begin + int(query["limit"]), len(objects))
             page = objects[begin:end]
             if "PartialObjectMetadataList" in self.headers["Accept"]:
@@ -79,6 +79,19 @@ def test_a_list_that_is_too_large_is_read_in_pages_that_are_not(
     with serving(objects) as (api, sent):
         assert api.list(PATH, AT_HAND) == (objects, "7")
     assert sent == answers
+
+
+def test_what_is_not_older_than_a_version_is_asked_for_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one, older servers read in etcd. A list that is too large is read there, in pages."""
+    monkeypatch.setattr(qioi.kubernetes.client, "MAX_ANSWER", 20_000)
+    match = {"resourceVersion": "7", "resourceVersionMatch": "NotOlderThan"}
+    few, many = ([sized(number, 50) for number in range(count)] for count in (PAGE + 1, 3 * PAGE))
+    with serving(few) as (api, sent):
+        assert api.list(PATH, match) == (few, "7")
+    assert sent == [PAGE + 1]
+    with serving(many) as (api, sent):
+        assert api.list(PATH, match) == (many, "7")
+    assert sent == [3 * PAGE, PAGE, PAGE, PAGE]
 
 
 @pytest.mark.parametrize("large", [{0}, {4}, {9}, {0, 1, 5}, set(range(10))])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import pytest
 from k8s_toy_server import Quiet, answering
@@ -15,7 +16,7 @@ from waiting import until
 
 import qioi.kubernetes.policy_watch
 import qioi.kubernetes.reflector
-from qioi.kubernetes.client import MAX_ANSWER, Api
+from qioi.kubernetes.client import MAX_ANSWER, Api, ApiError
 from qioi.kubernetes.policy_watch import PolicyWatch
 from qioi.kubernetes.reflector import Reflector
 
@@ -103,23 +104,68 @@ def test_whatever_is_made_of_the_policies_they_are_listed(monkeypatch: pytest.Mo
         assert (watch.wait(0), watch.problem) == (True, None)
 
 
-def test_the_first_list_is_of_what_the_server_has_at_hand_and_one_after_it_is_too_old_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+GONE_LINE = json.dumps(GONE).encode() + b"\n"
+BUSY = ApiError("GET /api/v1/pods: 504 request timed out", 504)
+FIRST = {"a": "b", "resourceVersion": "0"}
+
+
+def followed(version: str) -> dict[str, str]:
+    return {"a": "b", "resourceVersion": version, "resourceVersionMatch": "NotOlderThan"}
+
+
+@contextmanager
+def listing(
+    api: Api, monkeypatch: pytest.MonkeyPatch, fails: dict[str, list[ApiError]]
+) -> Iterator[list[dict[str, str]]]:
+    """Follow ``a=b`` until there were two lists; note what each was of. Those of a version in ``fails`` fail so."""
     monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
-    streams = iter([json.dumps(GONE).encode() + b"\n"])
-    with (
-        server(lambda: next(streams, b"")) as api,
-        closing(Reflector(api, PATH, {"a": "b"}, lambda _: None)) as reflector,
-    ):
-        asked = []
-        listing = api.list
-        monkeypatch.setattr(
-            api, "list", lambda path, query, slim: asked.append(dict(query)) or listing(path, query, slim)
-        )
+    asked: list[dict[str, str]] = []
+    genuine = api.list
+
+    def listed(path: str, query: dict[str, str], slim: Any) -> Any:
+        asked.append(dict(query))
+        if errors := fails.get(query.get("resourceVersion", "")):
+            raise errors.pop()
+        return genuine(path, query, slim)
+
+    monkeypatch.setattr(api, "list", listed)
+    with closing(Reflector(api, PATH, {"a": "b"}, lambda _: None)) as reflector:
         reflector.start()
         until(lambda: reflector.relists == 2)
-    assert asked == [{"a": "b", "resourceVersion": "0"}, {"a": "b"}]
+        yield asked
+
+
+def test_what_is_listed_again_is_at_hand_too_and_not_older_than_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a thousand nodes that have to list at once, as after a server's start, cost no read in etcd."""
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}
+    streams = iter([json.dumps(bookmark).encode() + b"\n" + GONE_LINE])
+    with server(lambda: next(streams, b"")) as api, listing(api, monkeypatch, {}) as asked:
+        assert asked == [FIRST, followed("9")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ApiError("GET /api/v1/pods: 410 The resourceVersion for the provided list is too old.", 410),
+        ApiError("GET /api/v1/pods: 504 Timeout: Too large resource version: 7, current: 3", 504),
+    ],
+)
+def test_a_server_that_has_no_such_version_is_asked_for_what_there_is(
+    error: ApiError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after etcd was restored from a backup."""
+    streams = iter([GONE_LINE])
+    with server(lambda: next(streams, b"")) as api, listing(api, monkeypatch, {"7": [error]}) as asked:
+        assert asked == [FIRST, followed("7"), {"a": "b"}]
+
+
+def test_a_server_that_is_too_busy_to_list_what_is_at_hand_is_not_asked_for_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked for the same again after a pause."""
+    streams, fails = iter([GONE_LINE]), {"7": [BUSY, BUSY]}
+    with server(lambda: next(streams, b"")) as api, listing(api, monkeypatch, fails) as asked:
+        assert asked == [FIRST, followed("7"), followed("7"), followed("7")]
 
 
 def test_a_change_that_is_too_large_to_be_read_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
