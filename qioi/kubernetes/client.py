@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
+from weakref import WeakSet
 
 log = logging.getLogger("qioi")
 
@@ -89,6 +90,8 @@ class Api:
         self._lock = threading.Lock()
         self._kept: http.client.HTTPConnection | None = None
         self._end = float("inf")  # the monotonic time by which requests have to end
+        self._asking: threading.Thread | None = None
+        self._interrupted: WeakSet[threading.Thread] = WeakSet()
         #: Requests made, by verb and by the answer's status.
         self.requests: Counter[tuple[str, str]] = Counter()
 
@@ -102,6 +105,7 @@ class Api:
         where = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else json.dumps(body).encode()
         with self._lock:
+            self._asking = threading.current_thread()
             try:
                 answer = self._ask(method, where, data, kind)
                 content = answer.read(MAX_ANSWER + 1)
@@ -111,6 +115,8 @@ class Api:
                 self._hang_up()
                 self.requests[verb, "unreachable"] += 1
                 raise ApiError(f"{self._access.server}: {reason(error)}") from None
+            finally:
+                self._asking = None
         self.requests[verb, str(answer.status)] += 1
         if answer.status >= 300:
             raise ApiError(f"{method} {path}: {answer.status} {refusal(content)}", answer.status)
@@ -167,7 +173,7 @@ class Api:
     def watch(self, path: str, query: Mapping[str, str]) -> Watch:
         """Begin to follow changes. ApiError."""
         where = f"{path}?{urlencode({**query, 'watch': 'true', 'allowWatchBookmarks': 'true'})}"
-        headers, connection = self._headers(), self._connection(TIMEOUT)
+        headers, connection = self._headers(), self._connection(self._left())
         try:
             connection.request("GET", where, headers=headers)
             stream = connection.sock  # the connection drops it for an answer that ends with the stream
@@ -192,6 +198,12 @@ class Api:
             yield
         finally:
             self._end = float("inf")
+
+    def interrupt(self, thread: threading.Thread) -> None:
+        """Have a thread that ends make no more requests; one that waits for its answer fails."""
+        self._interrupted.add(thread)
+        if self._asking is thread:
+            self._cut()
 
     def close(self) -> None:
         """Close the connection for requests; a request that another thread waits for fails."""
@@ -237,7 +249,7 @@ class Api:
     def _left(self) -> float:
         """Give the seconds that a request may take that begins now. ApiError."""
         left = min(TIMEOUT, self._end - time.monotonic())
-        if left <= 0:
+        if left <= 0 or threading.current_thread() in self._interrupted:
             raise ApiError(f"{self._access.server}: not asked: no time is left")
         return left
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from qioi.controller.policy import Policy
+from qioi.kubernetes import policy_watch, reflector
 from qioi.kubernetes.actuators import NriNames
 from qioi.kubernetes.cgroups import Driver, Layout, find_layout
 from qioi.kubernetes.client import Api, Object
@@ -24,6 +25,8 @@ from qioi.model import Component, Owner
 log = logging.getLogger("qioi")
 
 PODS = "/api/v1/pods"
+#: Seconds that the end may take: that of the pods, and that of the policies.
+ENDING = reflector.ENDING + 2 * policy_watch.ENDING
 
 
 @dataclass(frozen=True, slots=True)

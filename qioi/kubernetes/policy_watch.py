@@ -23,6 +23,8 @@ from qioi.kubernetes.reflector import NOT_ASKED, RETRY, RETRY_MAX, Reflector, ke
 
 log = logging.getLogger("qioi")
 
+#: Seconds that the end of all that is followed may take, and as many the end of the lists.
+ENDING = 2.0
 #: Seconds between two lists of all policies: at least so many, and so many for each policy, and each node and component
 #: in one. Each pause varies at random by half. Whatever there is, a thousand nodes then list a few megabytes a second.
 LEAST, EACH = 30.0, 0.2
@@ -85,15 +87,19 @@ class PolicyWatch:
                 self._say()  # the same policies, which are no longer looked at all the time
         for reflector in begun.values():
             reflector.start()
+        end = time.monotonic() + ENDING
         for reflector in gone.values():
-            reflector.close()
+            reflector.stop()
+        for reflector in gone.values():
+            reflector.close(max(0.0, end - time.monotonic()))
 
     def close(self) -> None:
-        """Stop following."""
+        """Stop following, in twice :data:`ENDING` seconds."""
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=2.0)
+        self._api.interrupt(self._thread)
         self.follow(())
+        if self._thread.is_alive():
+            self._thread.join(timeout=ENDING)
 
     def _reflector(self, namespace: str) -> Reflector:
         path = f"/apis/{API_VERSION}/namespaces/{namespace}/isolationpolicies"

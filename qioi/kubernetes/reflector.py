@@ -26,6 +26,8 @@ log = logging.getLogger("qioi")
 #: Seconds before the first attempt, and most seconds between later ones, to reach a server that is away or ends each
 #: stream at once. Each pause varies at random by half.
 RETRY, RETRY_MAX = 0.5, 5.0
+#: Seconds that the end may take.
+ENDING = 2.0
 #: The HTTP status of a request for which the server has not had enough time.
 TIMED_OUT = 504
 #: What is said before the first answer.
@@ -68,13 +70,19 @@ class Reflector:
         """Wait at most ``seconds`` for the first complete list; return whether there is one."""
         return self._synced.wait(seconds)
 
-    def close(self) -> None:
-        """Stop following."""
+    def stop(self) -> None:
+        """Stop following. Whatever the thread waits for fails, unless it is a connection that is being made."""
         self._stop.set()
-        if self._watch is not None:
-            self._watch.close()
+        self._api.interrupt(self._thread)
+        watch = self._watch
+        if watch is not None:
+            watch.close()
+
+    def close(self, within: float = ENDING) -> None:
+        """Stop following, and wait at most ``within`` seconds for the thread."""
+        self.stop()
         if self._thread.is_alive():
-            self._thread.join(timeout=2.0)
+            self._thread.join(timeout=within)
 
     def _run(self) -> None:
         pause = RETRY
@@ -115,6 +123,8 @@ class Reflector:
             self._path, {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
         )
         try:
+            if self._stop.is_set():
+                return  # it was stopped before there was a stream that could be closed
             if self.problem is not None:
                 self.problem = None
                 self._changed(self._objects)

@@ -13,10 +13,12 @@ import yaml
 from k8s_objects import pod_object, policy_object
 from k8s_toy_server import Quiet, answering
 
-from qioi.kubernetes import reporter, resizer
-from qioi.kubernetes.client import Api, ApiError, Object
+from qioi.kubernetes import cluster, policy_watch, reporter, resizer
+from qioi.kubernetes.client import Api, ApiError, Object, Watch
 from qioi.kubernetes.pods import read_pod, slim
 from qioi.kubernetes.policies import judge
+from qioi.kubernetes.policy_watch import PolicyWatch
+from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import Sight
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
@@ -28,10 +30,11 @@ FILES = 5.0
 
 
 class Server:
-    """Takes each request, after ``before`` has been called with its path."""
+    """Takes each request, after ``before`` has been called with its path, and ends what is read after ``after``."""
 
     def __init__(self) -> None:
         self.before: Callable[[str], object] = lambda path: None
+        self.after: Callable[[str], object] = lambda path: None
         self.asked: list[str] = []
 
 
@@ -54,6 +57,9 @@ def api(server: Server) -> Iterator[Api]:
         def do_GET(self) -> None:
             server.asked.append(self.path)
             server.before(self.path)
+            self.send_response(200)
+            self.end_headers()
+            server.after(self.path)
 
     with answering(Answer) as api:
         yield api
@@ -183,8 +189,97 @@ def test_the_connections_close_while_a_request_waits(api: Api, server: Server, m
         asking.join()
 
 
+class Followed:
+    """A reflector beside a server that holds a request back, and whether its thread still runs."""
+
+    def __init__(self, api: Api, server: Server, held: str) -> None:
+        self.begun, self.over = threading.Event(), threading.Event()
+
+        def hold(path: str) -> None:
+            if held in path:
+                self.begun.set()
+                self.over.wait()
+
+        server.before = hold
+        self.reflector = Reflector(api, "/api/v1/pods", {}, lambda _: None)
+        self.reflector.start()
+        self.begun.wait(60.0)
+
+    def end(self) -> None:
+        """Let the server answer after all."""
+        self.over.set()
+        self.reflector._thread.join()
+
+
+def test_a_copy_ends_in_the_midst_of_a_list(api: Api, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qioi.kubernetes.client.TIMEOUT", 600.0)
+    monkeypatch.setattr("qioi.kubernetes.reflector.ENDING", 60.0)
+    followed = Followed(api, server, "/pods")
+    try:
+        followed.reflector.close()
+        assert not followed.reflector._thread.is_alive()
+    finally:
+        followed.end()
+
+
+def test_the_end_of_one_copy_leaves_others_requests_alone(
+    api: Api, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that share a connection, the second one waits for the first one's answer."""
+    monkeypatch.setattr("qioi.kubernetes.client.TIMEOUT", 600.0)
+    followed = Followed(api, server, "/pods")
+    other = Reflector(api, "/api/v1/other", {}, lambda _: None)
+    other.start()
+    try:
+        other.close(0.0)
+        assert followed.reflector._thread.is_alive()
+    finally:
+        followed.reflector.stop()
+        followed.end()
+    other._thread.join()
+    assert [path for path in server.asked if "other" in path] == []
+
+
+def test_a_copy_that_ends_while_its_watch_begins_follows_nothing(api: Api, server: Server) -> None:
+    """The watch would last for minutes."""
+    one = Reflector(api, "/api/v1/pods", {}, lambda _: None)
+    one._version = "7"
+    watch, over = api.watch, threading.Event()
+
+    def watched(path: str, query: dict[str, str]) -> Watch:
+        made = watch(path, query)
+        one.stop()
+        return made
+
+    api.watch = watched  # type: ignore[method-assign]
+    server.after = lambda path: over.wait()
+    one.start()
+    try:
+        one._thread.join(60.0)
+        assert not one._thread.is_alive()
+    finally:
+        over.set()
+
+
+def test_the_policies_of_many_namespaces_end_together(
+    api: Api, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever their threads wait for: each has what is left of the time of all."""
+    given: list[float] = []
+    monkeypatch.setattr(Reflector, "close", lambda self, within: given.append(within))
+    monkeypatch.setattr(policy_watch, "ENDING", 0.0)
+    one = PolicyWatch(api, lambda policies, looks: None)
+    one.follow({"a", "b", "c"})
+    followed = list(one._followed.values())
+    one.close()
+    assert given == [0.0, 0.0, 0.0]
+    assert all(each._stop.is_set() for each in followed)
+    for each in followed:
+        each._thread.join()
+
+
 @pytest.mark.parametrize("file", ["base/daemonset.yaml", "chart/templates/daemonset.yaml"])
 def test_all_that_ends_fits_the_grace_of_the_pod(file: str) -> None:
     (line,) = (one for one in (DEPLOY / file).read_text().splitlines() if "terminationGracePeriodSeconds" in one)
     grace = yaml.safe_load(line)["terminationGracePeriodSeconds"]
-    assert grace > FILES + resizer.ENDING + reporter.ENDING
+    assert grace > FILES + resizer.ENDING + reporter.ENDING + cluster.ENDING
