@@ -124,6 +124,23 @@ def test_helm_leaves_the_period_as_it_is(period: str, tmp_path: Path) -> None:
     assert load_config(tmp_path / "qioi.yaml").period == float(period)
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ("rollingUpdate.maxUnavailable=10%", {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}),
+        ("rollingUpdate.maxUnavailable=3", {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}}),
+        ("type=OnDelete", {"type": "OnDelete", "rollingUpdate": {"maxUnavailable": 1}}),
+    ],
+)
+def test_helm_updates_as_many_nodes_at_once_as_is_said(
+    installed: ControlPlane, values: str, expected: dict[str, Any]
+) -> None:
+    done = helm("template", "qioi", K8S / "chart", "--namespace", "qioi", "--set", f"updateStrategy.{values}")
+    assert done.returncode == 0, done.stderr
+    assert documents(done.stdout)["DaemonSet", "qioi"]["spec"]["updateStrategy"] == expected
+    installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", text=done.stdout)
+
+
 def test_helm_has_nothing_to_complain_about() -> None:
     done = helm("lint", "--strict", K8S / "chart")
     assert done.returncode == 0, done.stdout
@@ -157,7 +174,9 @@ def test_helm_installs_upgrades_and_uninstalls(installed: ControlPlane) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["period=0", "metricsPort=0", "image.tag=", "surprise=1", "image.pullPolicy=Often", "imagePullSecrets=registry"],
+    ["period=0", "metricsPort=0", "image.tag=", "surprise=1", "image.pullPolicy=Often", "imagePullSecrets=registry",
+     "updateStrategy.type=Recreate", "updateStrategy.rollingUpdate.maxUnavailable=0",
+     "updateStrategy.rollingUpdate.maxSurge=1"],  # a node's second daemon would be refused
 )
 def test_helm_refuses_wrong_values(value: str) -> None:
     done = helm("template", "qioi", K8S / "chart", "--set", value)
