@@ -247,9 +247,37 @@ def slim_policy(one: Object) -> Object:
     """Keep only those fields of an object that are read; instead of a specification that is too large, its problem."""
     metadata = one["metadata"]
     keys = ("namespace", "name", "uid", "generation", "creationTimestamp")
-    kept = {**{key: one[key] for key in ("spec", "status") if key in one},
-            "metadata": {key: metadata[key] for key in keys if key in metadata}}  # fmt: skip
+    kept = {**_only(one, ("spec",)), "metadata": _only(metadata, keys)}
+    if "status" in one:
+        kept["status"] = slim_status(one["status"])
     if (size := len(json.dumps(kept.get("spec")))) > MAX_SPEC:
         why = f"spec: {size} characters as JSON: accepted are at most {MAX_SPEC}"
         return {**kept, "spec": {}, "tooLarge": why}
     return kept
+
+
+#: What is read of the parts of a status: that the verdict is there, whose decision was the last, and nodes' reports.
+_READ_OF_CONDITIONS = ("type", "status", "reason", "observedGeneration", "lastTransitionTime")
+_READ_OF_DECISION = ("time", "node")
+_READ_OF_NODES = ("name", "observedAt", "throughput", "commitAgeSeconds", "interference")
+
+
+def slim_status(status: Object) -> Object:
+    """Keep only those fields of a status that are read: of components, which are most of it, the nodes that have them.
+
+    The components of one node are one object, many times.
+    """
+    nodes: dict[object, Object] = {}
+    kept = {
+        "conditions": [_only(one, _READ_OF_CONDITIONS) for one in status.get("conditions") or ()],
+        "lastDecision": _only(status.get("lastDecision") or {}, _READ_OF_DECISION),
+        "nodes": [_only(one, _READ_OF_NODES) for one in status.get("nodes") or ()],
+        "components": [
+            nodes.setdefault(one.get("node"), _only(one, ("node",))) for one in status.get("components") or ()
+        ],
+    }
+    return {key: one for key, one in kept.items() if one}
+
+
+def _only(one: Object, keys: tuple[str, ...]) -> Object:
+    return {key: one[key] for key in keys if key in one}

@@ -174,9 +174,17 @@ def test_helm_installs_upgrades_and_uninstalls(installed: ControlPlane) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["period=0", "metricsPort=0", "image.tag=", "surprise=1", "image.pullPolicy=Often", "imagePullSecrets=registry",
-     "updateStrategy.type=Recreate", "updateStrategy.rollingUpdate.maxUnavailable=0",
-     "updateStrategy.rollingUpdate.maxSurge=1"],  # a node's second daemon would be refused
+    [
+        "period=0",
+        "metricsPort=0",
+        "image.tag=",
+        "surprise=1",
+        "image.pullPolicy=Often",
+        "imagePullSecrets=registry",
+        "updateStrategy.type=Recreate",
+        "updateStrategy.rollingUpdate.maxUnavailable=0",
+        "updateStrategy.rollingUpdate.maxSurge=1",
+    ],  # a node's second daemon would be refused
 )
 def test_helm_refuses_wrong_values(value: str) -> None:
     done = helm("template", "qioi", K8S / "chart", "--set", value)
