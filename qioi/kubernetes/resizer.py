@@ -3,7 +3,7 @@
 The scheduler sees such a change, so both the node's configuration and each policy must opt in.
 :func:`~qioi.kubernetes.resizes.step` decides what is done when. The load on the API server is two requests for a pod's
 first change, one for each later change, at most one in 5 s a pod, and two for the restore; one a minute where we lack
-the right to restore.
+the right to restore, and at last one in five where the server refuses that.
 """
 
 from __future__ import annotations
