@@ -26,7 +26,7 @@ from qioi.show.http import UnreachableError, get_json
 def command(config: Path | None, socket: Path | None, interval: float, count: int | None) -> None:
     """Watch channels, components, shares and scheduling delays live, until ctrl-C.
 
-    It waits for a daemon that goes away.
+    It waits for a daemon that goes away. Exit status 1 if the last of -n looks found none.
     """
     from rich.console import Console
     from rich.live import Live
@@ -41,7 +41,8 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
         fail(str(error))
     console = Console(markup=False, emoji=False, highlight=False)
     history = History(bars_for(console.encoding))
-    looks = itertools.repeat(None) if count is None else range(count)
+    looks = itertools.count() if count is None else range(count)
+    problem = ""
     if not console.is_terminal:
         console = Console(markup=False, emoji=False, highlight=False, width=140)
     with contextlib.suppress(KeyboardInterrupt), ExitStack() as screen:
@@ -49,14 +50,19 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
         if console.is_terminal:
             live = screen.enter_context(Live(console=console, screen=True, auto_refresh=False))
             show = partial(live.update, refresh=True)
-        for number, _ in enumerate(looks):
+        for number in looks:
             if number:
                 time.sleep(interval)
                 try:
                     document = get_json(where, "/status")
                 except UnreachableError as error:
-                    show(Text(str(error), style="red"))
+                    if number + 1 == count:
+                        problem = str(error)
+                    else:
+                        show(Text(str(error), style="red"))
                     continue
             history.take(document)
             height = console.height if console.is_terminal else None
             show(view(document, history, console.width, height))
+    if problem:  # said on the screen that stays
+        fail(problem)

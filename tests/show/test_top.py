@@ -12,15 +12,17 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from running import Site, end
 from toy_daemon import ToySite, peer
 from waiting import PATIENCE
 
+from qioi.cli import main
 from qioi.commands.explain import lines
 from qioi.commands.status import show
 from qioi.show.explain import explain
-from qioi.show.http import serve_unix
+from qioi.show.http import Service, serve_unix
 from qioi.show.top import BARS, PLAIN, WIDTH, WITH_REASONS, History, bars_for, head, sparkline, view
 
 
@@ -176,3 +178,41 @@ def test_a_terminal_without_blocks_has_other_bars(tmp_path: Path) -> None:
     assert "pe\u00e9r0 ?".encode("latin-1") in done.stdout
     assert PLAIN[-1].encode() in done.stdout
     assert bars_for("utf-8") == BARS
+
+
+def serving(tmp_path: Path, status: bytes) -> Service:
+    return serve_unix(tmp_path / "sock", {"GET /status": ("application/json", lambda _: status)})
+
+
+def test_top_ends_with_an_error_where_its_last_look_found_no_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
+    service = serving(tmp_path, json.dumps(site.run(1).document()).encode())
+    monkeypatch.setattr("qioi.commands.top.time.sleep", lambda _: service.close())
+    said = CliRunner().invoke(main, ["top", "--socket", str(tmp_path / "sock"), "-n", "2"])
+    assert said.exit_code == 1
+    assert said.stdout.count("no daemon answers") == 0
+    assert said.stderr.startswith(f"Error: {tmp_path / 'sock'}: no daemon answers")
+    assert said.stderr.count("\n") == 1
+
+
+def test_top_ends_well_where_the_daemon_is_back_at_the_last_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
+    answer = json.dumps(site.run(1).document()).encode()
+    services = [serving(tmp_path, answer)]
+
+    def away_and_back(_: float) -> None:
+        if len(services) == 1:
+            services[0].close()
+            services.append(services[0])
+        else:
+            services.append(serving(tmp_path, answer))
+
+    monkeypatch.setattr("qioi.commands.top.time.sleep", away_and_back)
+    said = CliRunner().invoke(main, ["top", "--socket", str(tmp_path / "sock"), "-n", "3"])
+    services[-1].close()
+    assert (said.exit_code, said.stderr) == (0, "")
+    assert said.stdout.count("no daemon answers") == 1
