@@ -51,19 +51,24 @@ def command(path: Path | None, output: str) -> None:
     """
     path = path or (DEFAULT_CONFIG if os.access(DEFAULT_CONFIG, os.F_OK) else None)
     config, problems = survey(path) if path else (None, [])
-    try:
-        hierarchy = find_hierarchy()
-    except CgroupError as error:
-        fail(str(error))
-    facts = host_facts(hierarchy) | {f"discovery {name}": text for name, text in available().items()}
-    if config is not None:
-        facts |= meaning(config, hierarchy, problems)
+    facts = findings(config, problems)
     if output == "json":
         click.echo(json.dumps({"facts": facts, "problems": problems}, indent=2))
     else:
         tell(facts, path, problems)
     if problems:
         fail(*problems)
+
+
+def findings(config: Config | None, problems: list[str]) -> dict[str, Any]:
+    """Say what this host offers, and what a configuration means on it. What is in its way is added to ``problems``."""
+    try:
+        hierarchy = find_hierarchy()
+    except CgroupError as error:
+        problems.append(str(error))
+        return {"cpu controller": "none"}
+    facts = host_facts(hierarchy) | {f"discovery {name}": text for name, text in available().items()}
+    return facts | meaning(config, hierarchy, problems) if config is not None else facts
 
 
 def tell(facts: dict[str, Any], path: Path | None, problems: list[str]) -> None:

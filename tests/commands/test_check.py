@@ -1,4 +1,4 @@
-"""`qioi check` says whose processes a daemon would see."""
+"""`qioi check` says whose processes a daemon would see, and what the host lacks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from qioi.cli import main
+from qioi.commands import check
+from qioi.kernel.errors import CgroupError
 
 CHECK = [sys.executable, "-m", "qioi.cli", "check", "--output", "json"]
 
@@ -20,3 +26,23 @@ def processes(*prefix: str) -> str:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a PID namespace")
 def test_in_a_pid_namespace_of_its_own_it_names_what_is_missing() -> None:
     assert "--pid host" in processes("unshare", "--pid", "--fork", "--mount-proc")
+
+
+def test_a_host_without_a_cpu_controller_is_told_to_programs_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> None:
+        raise CgroupError("no CPU controller in /proc/self/mountinfo")
+
+    monkeypatch.setattr(check, "find_hierarchy", nowhere)
+    file = tmp_path / "qioi.yaml"
+    file.write_text("nonsense: 1\n")
+    said = CliRunner().invoke(main, ["check", "-c", str(file), "--output", "json"])
+    found = json.loads(said.stdout)
+    assert said.exit_code == 1
+    assert found["facts"]["cpu controller"] == "none"
+    assert "no CPU controller in /proc/self/mountinfo" in found["problems"]
+    assert any("nonsense: unknown key" in one for one in found["problems"])
+    said = CliRunner().invoke(main, ["check", "-c", str(file)])
+    assert (said.exit_code, "cpu controller: none" in said.stdout) == (1, True)
+    assert "Error: no CPU controller in /proc/self/mountinfo\n" in said.stderr
