@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,10 +33,10 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
     no failure: it is named, and put back by the next start or `qioi restore`.
     """
     folder, records = folders_of(config, state_dir, record_dir)
-    if not folder.is_dir() and not ToldFiles(records).any():
-        click.echo(f"{folder} does not exist: nothing was changed from there, nothing is to be restored")
-        return
     try:
+        if not is_folder(folder) and not ToldFiles(records).any():
+            click.echo(f"{folder} does not exist: nothing was changed from there, nothing is to be restored")
+            return
         hierarchy = find_hierarchy()
         folder.mkdir(parents=True, exist_ok=True, mode=0o755)  # a reboot has removed it
         lock = HostLock(folder)
@@ -61,3 +62,11 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
         fail("not everything could be restored; see above")
     if not recovery.outcomes and not recovery.threads:
         click.echo(f"{folder}: nothing is to be restored")
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is there. OSError: this user may not look; Python's versions answer that differently."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from qioi.cli import main
 from qioi.commands import check, options
 from qioi.commands.options import places
 from qioi.settings.documents import ConfigError
+
+NOBODY = 65534
 
 
 @pytest.fixture
@@ -68,3 +71,17 @@ def test_a_file_that_the_daemon_would_refuse_still_says_whom_to_ask(site: Site) 
     for words in (["status"], ["explain", "peer0"]):
         said = site.qioi(*words, "-c", str(file))
         assert (said.returncode, said.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_restore_says_in_one_line_that_it_may_not_look(tmp_path: Path) -> None:
+    folder = tmp_path / "closed" / "state"
+    folder.mkdir(parents=True)
+    folder.parent.chmod(0o700)
+    os.seteuid(NOBODY)
+    try:
+        said = CliRunner().invoke(main, ["restore", "--state-dir", str(folder)])
+    finally:
+        os.seteuid(0)
+    assert (said.exit_code, said.stdout) == (1, "")
+    assert said.stderr == f"Error: {folder}: Permission denied: root, or the daemon's own user, is needed\n"
