@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -11,8 +15,10 @@ from click.shell_completion import CompletionItem, get_completion_class
 from qioi.commands.failing import fail
 from qioi.commands.options import places
 from qioi.settings.documents import ConfigError
-from qioi.show.http import UnreachableError, get_json
+from qioi.show.http import UnixConnection
 
+#: Seconds that a daemon has for each part of its answer: a person who pressed the tab key waits for it.
+PATIENCE = 0.5
 #: Where each shell looks for completions, below the home folder. zsh needs that folder in its fpath.
 PLACES = {
     "bash": ".local/share/bash-completion/completions/qioi",
@@ -52,11 +58,23 @@ def command(context: click.Context, shell: str, install: bool) -> None:
 def watched(context: click.Context, kind: str, begun: str, key: str = "name") -> list[CompletionItem]:
     """Name what the daemon that the command would ask watches; nothing if it does not answer."""
     names: list[str] = []
-    with contextlib.suppress(UnreachableError, ConfigError):
+    with contextlib.suppress(ConfigError):
         socket, config = context.params.get("socket"), context.params.get("config")
-        where = socket or places(config)[1]
-        names = [one[key] for one in get_json(where, "/status").get(kind, ())]
+        names = list(named(socket or places(config)[1], kind, key))
     return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
+def named(socket: Path, kind: str, key: str) -> Iterator[str]:
+    """Ask the daemon behind a socket for the names of what it watches; none where it does not answer at once."""
+    with closing(UnixConnection(socket)) as connection:
+        connection.timeout = PATIENCE
+        # Whatever goes wrong, and whoever answers there: a traceback would land in the command that is being typed.
+        with contextlib.suppress(
+            OSError, ValueError, http.client.HTTPException, LookupError, TypeError, AttributeError
+        ):
+            connection.request("GET", "/status")
+            document = json.loads(connection.getresponse().read())
+            yield from [str(one[key]) for one in document.get(kind, ())]
 
 
 def components(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:

@@ -7,13 +7,20 @@ import pty
 import select
 import shlex
 import shutil
+import socket
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 from running import Site, end
 from waiting import PATIENCE
+
+from qioi.commands import completion
+from qioi.show.http import serve_unix
 
 
 def command_file(site: Site) -> dict[str, str]:
@@ -131,3 +138,38 @@ def test_a_place_that_cannot_be_written_is_said_in_one_line(site: Site) -> None:
     )
     assert done.returncode == 1
     assert done.stderr.strip() == f"Error: {site.folder}/.zfunc/_qioi: File exists"
+
+
+def completed(where: Path) -> list[str]:
+    with click.Context(click.Command("explain")) as context:
+        context.params = {"socket": where}
+        return [one.value for one in completion.watched(context, "components", "")]
+
+
+def test_completion_waits_shortly_for_a_daemon_that_stands_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is stopped (SIGSTOP): the kernel goes on to accept for it."""
+    connected: list[float | None] = []
+    connect = socket.socket.connect
+
+    def noted(one: socket.socket, address: Any) -> None:
+        connected.append(one.gettimeout())
+        connect(one, address)
+
+    monkeypatch.setattr(socket.socket, "connect", noted)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / "sock"))
+        listener.listen()
+        assert completed(tmp_path / "sock") == []
+    assert connected == [completion.PATIENCE]
+    assert completion.PATIENCE < 1.0
+
+
+@pytest.mark.parametrize(
+    "answer", [b"[]", b'{"components": 3}', b'{"components": [{}]}', b"\xff", b'{"components": [3]}']
+)
+def test_completion_offers_nothing_where_something_else_answers(tmp_path: Path, answer: bytes) -> None:
+    routes = {"GET /status": ("application/json", lambda _: answer)}
+    with closing(serve_unix(tmp_path / "sock", routes)):
+        assert completed(tmp_path / "sock") == []
