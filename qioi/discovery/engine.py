@@ -76,6 +76,14 @@ class NoContainerError(NoRecordError):
     """The engine knows no such container."""
 
 
+@dataclass(frozen=True, slots=True)
+class OnEngine:
+    """What an engine has on record of a container: its share in v1 units, 0 where none was ever given; its runtime."""
+
+    shares: int
+    runtime: str
+
+
 class Events(Protocol):
     """A stream of events; closing it, from another thread, ends it."""
 
@@ -132,9 +140,10 @@ class Engine:
         with self._translated():
             self._api.ping()
 
-    def shares(self, container: str) -> int:
-        """Give the share on record, in v1 units; 0 where none was ever given."""
-        return int(self.inspect(container)["HostConfig"]["CpuShares"])
+    def record(self, container: str) -> OnEngine:
+        """Give what is on record of a container."""
+        host = self.inspect(container)["HostConfig"]
+        return OnEngine(int(host["CpuShares"]), str(host.get("Runtime") or ""))
 
     def set_shares(self, container: str, shares: int) -> None:
         """Put a share on record; a running container gets it at once."""

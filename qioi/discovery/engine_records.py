@@ -11,12 +11,15 @@ from dataclasses import replace
 
 from qioi.controller.guard.journal import Entry
 from qioi.controller.guard.rule import Whose, whose
-from qioi.discovery.engine import Engine, EngineError, EngineUnsuitableError, NoContainerError
+from qioi.discovery.engine import Engine, EngineError, EngineUnsuitableError, NoContainerError, OnEngine
 from qioi.discovery.records import RecordError, RefusedError
 from qioi.discovery.told import Told, ToldFiles
-from qioi.discovery.weights import conversion, linear, quadratic, shares_for
+from qioi.discovery.weights import Conversion, conversion, linear, quadratic, shares_for
 from qioi.model import Owner
 
+#: Names of Docker's own runc, whose version the engine tells; older engines name none. Other names are runtimes that
+#: its configuration adds: also where one of them is a runc, it is another file.
+ENGINES_RUNC = ("", "runc", "io.containerd.runc.v2")
 UNTOLD = "the engine is told of no share that is not on a disk before"
 #: Values of ours that are remembered of one record while no update of it is known to have come through.
 REMEMBERED = 16
@@ -56,14 +59,14 @@ class EngineRecords:
 
     def _tell(self, engine: Engine, owner: Owner, entry: Entry, wanted: int) -> set[int]:
         """Put a share on record, unless what is there is neither ours nor what was found."""
-        on_record = engine.shares(owner.name)
-        told = self._read(owner) or Told(replace(entry, ours=()), on_record)
-        if whose(on_record, told.found, possible(told.entry, told.entry.ours)) is Whose.FOREIGN:
+        on_record = engine.record(owner.name)
+        told = self._read(owner) or Told(replace(entry, ours=()), on_record.shares)
+        if whose(on_record.shares, told.found, possible(told.entry, told.entry.ours)) is Whose.FOREIGN:
             self._forget(owner)
             return set()
         sure = self._on_record.get(owner)
         before = told.entry.ours[-REMEMBERED:] if sure is None else (sure,)
-        shares = shares_to_tell(engine, told, wanted)  # before anything is written: it may not be known
+        shares = shares_to_tell(engine, on_record, told, wanted)  # before anything is written: it may not be known
         try:
             ours = tuple(dict.fromkeys((*before, wanted)))
             self._told.store(replace(told, entry=replace(told.entry, ours=ours)))
@@ -79,8 +82,9 @@ class EngineRecords:
     def _put_back(self, engine: Engine, owner: Owner, entry: Entry, only_from: Iterable[int]) -> set[int]:
         """Put the original on record, unless what is there is not ours: never told, or changed by somebody else."""
         told = self._read(owner) or Told(entry, 0)
-        if engine.shares(owner.name) in possible(told.entry, {*only_from, *told.entry.ours}):
-            engine.set_shares(owner.name, shares_to_tell(engine, told, entry.original))
+        on_record = engine.record(owner.name)
+        if on_record.shares in possible(told.entry, {*only_from, *told.entry.ours}):
+            engine.set_shares(owner.name, shares_to_tell(engine, on_record, told, entry.original))
         self._forget(owner)
         return set()
 
@@ -109,13 +113,19 @@ def possible(entry: Entry, values: Iterable[int]) -> set[int]:
     return {shares_for(one, convert) for one in values for convert in (linear, quadratic)}
 
 
-def shares_to_tell(engine: Engine, told: Told, value: int) -> int:
+def shares_to_tell(engine: Engine, on_record: OnEngine, told: Told, value: int) -> int:
     """Convert from the control group's unit to the engine's: to the number that was found, if it makes this value."""
     if told.entry.file == "cpu.shares":
         return value
-    convert = conversion(engine.runc_version())
-    if convert is None:
-        raise EngineUnsuitableError(
-            f"{engine.socket}: its runtime is not runc: how it makes weights of shares is unknown"
-        )
+    convert = conversion_of(engine, on_record.runtime)
     return told.found if told.found and convert(told.found) == value else shares_for(value, convert)
+
+
+def conversion_of(engine: Engine, runtime: str) -> Conversion:
+    """Say how a container's runtime makes weights of shares. EngineUnsuitableError: it is not known."""
+    own = runtime not in ENGINES_RUNC
+    convert = None if own else conversion(engine.runc_version())
+    if convert is None:
+        subject = f"a container's runtime is {runtime}," if own else "its runtime is"
+        raise EngineUnsuitableError(f"{engine.socket}: {subject} not runc: how it makes weights of shares is unknown")
+    return convert

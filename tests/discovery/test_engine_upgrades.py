@@ -83,6 +83,29 @@ def test_a_runtime_whose_weights_are_not_known_is_asked_again_seldom_and_leaves_
     assert len(records._engines) == 1, "the connection stays"
 
 
+@pytest.mark.parametrize("runtime", ["crun", "runsc", "io.containerd.kata.v2", "old-runc"])
+def test_a_container_with_a_runtime_of_its_own_is_told_nothing_by_the_engines(
+    toy: ToyEngine, records: EngineRecords, tmp_path: Path, runtime: str
+) -> None:
+    """`docker run --runtime crun`, beside runc as the engine's default."""
+    container = toy.facts["peer"]
+    assert container is not None
+    container["HostConfig"]["Runtime"] = runtime
+    with pytest.raises(UnsuitableError, match=f"runtime is {runtime}, not runc"):
+        records.update(entry(toy, 400), 400, None)
+    assert (on_record(toy), ToldFiles(tmp_path / "told").any()) == (0, False)
+    assert records.update(entry(toy, 400), 100, frozenset({400})) == set(), "nothing of ours is there to put back"
+
+
+@pytest.mark.parametrize("runtime", ["runc", "io.containerd.runc.v2", ""])
+def test_every_name_of_the_engines_own_runc_is_known(toy: ToyEngine, records: EngineRecords, runtime: str) -> None:
+    container = toy.facts["peer"]
+    assert container is not None
+    container["HostConfig"]["Runtime"] = runtime
+    assert records.update(entry(toy, 400), 400, None) == {400}
+    assert linear(on_record(toy)) == 400
+
+
 def test_what_is_refused_for_one_container_leaves_the_connection_open(toy: ToyEngine, records: EngineRecords) -> None:
     records.update(entry(toy, 400), 400, None)
     before = records._engines.copy()
