@@ -3,7 +3,8 @@
 Two threads, so that the loop never waits for an engine: one reads the events into a bounded queue, the other
 asks the engine about each container and publishes what is there as one value. When the queue overflows or
 the engine goes away, everything is listed anew. Meanwhile what was found stays, because containers may
-outlive their engine (`live-restore`), and the loop notices when a control group is gone.
+outlive their engine (`live-restore`), and the loop notices when a control group is gone. Where an engine
+tells no events, its containers are listed at an interval.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -54,6 +55,11 @@ QUEUE = 1024
 RETRY = 0.3
 #: Seconds after which everything is listed all the same: an engine drops events of a slow listener.
 RELIST = 30.0
+#: Seconds between two lists of an engine that tells no events, and seconds after which it is asked for them again.
+POLL, POLLS = 2.0, 30.0
+#: Streams of events in a row that end before they tell anything, until there is no waiting for the next: one may end
+#: with its engine.
+IN_VAIN = 2
 
 
 class DockerDiscovery:
@@ -81,6 +87,8 @@ class DockerDiscovery:
         self._answered = threading.Event()
         self._listed = threading.Event()
         self._events: Events | None = None
+        self._in_vain = 0  # streams in a row that ended before they told anything
+        self._deaf: str | None = None  # why containers are listed at an interval
         self._thread = threading.Thread(target=self._run, name=f"qioi-{self._kind.name}", daemon=True)
         self._thread.start()
 
@@ -121,7 +129,7 @@ class DockerDiscovery:
             pause = RETRY
             try:
                 self._session()
-                problem = f"{self._socket}: it has closed the connection"
+                continue
             except EngineError as error:
                 problem = str(error)
                 pause = RELIST if isinstance(error, EngineUnsuitableError) else RETRY
@@ -132,7 +140,7 @@ class DockerDiscovery:
             self._stop.wait(pause)
 
     def _session(self) -> None:
-        """Listen, list, and follow until the stream ends."""
+        """Listen, list, and follow for as long as the engine answers. EngineError."""
         engine = Engine(self._socket, kind=self._kind)
         try:
             if self._kind is DOCKER and engine.is_podman():  # whose logs are wrapped otherwise under Docker's names
@@ -140,43 +148,80 @@ class DockerDiscovery:
                     f"{self._socket}: Podman answers there: accepted is the section podman, with this socket"
                 )
             events = self._events = engine.events()
-            waiting: queue.Queue[Mapping[str, Any] | None] = queue.Queue(QUEUE)
-            missed = threading.Event()
-            reader = threading.Thread(
-                target=pump, args=(events, waiting, missed), name=f"qioi-{self._kind.name}-events", daemon=True
-            )
-            reader.start()
-            self._list(engine)  # after the subscription, so that nothing falls between the two
-            next_list = time.monotonic() + RELIST
-            while not self._stop.is_set():
-                try:
-                    event = waiting.get(timeout=max(0.0, next_list - time.monotonic()))
-                except queue.Empty:
-                    pass
-                else:
-                    if event is None:
-                        return
-                    self._take(engine, event)
-                if missed.is_set() or time.monotonic() >= next_list:
-                    missed.clear()
-                    self._list(engine)
-                    next_list = time.monotonic() + RELIST
-                elif waiting.empty():
-                    self._publish(None)
+            self._follow(engine, events)
         finally:
             self._hang_up()
             self._events = None
             engine.close()
 
-    def _list(self, engine: Engine) -> None:
-        """Look at every running container, and forget the others."""
+    def _follow(self, engine: Engine, events: Events) -> None:
+        """List, and follow until the stream ends."""
+        waiting: queue.Queue[Mapping[str, Any] | None] = queue.Queue(QUEUE)
+        missed = threading.Event()
+        reader = threading.Thread(
+            target=pump, args=(events, waiting, missed), name=f"qioi-{self._kind.name}-events", daemon=True
+        )
+        reader.start()
+        self._list(engine)  # after the subscription, so that nothing falls between the two
+        next_list = time.monotonic() + RELIST
+        while not self._stop.is_set():
+            try:
+                event = waiting.get(timeout=max(0.0, next_list - time.monotonic()))
+            except queue.Empty:
+                self._hears()
+            else:
+                if event is None:
+                    self._ended(engine)
+                    return
+                self._hears()
+                self._take(engine, event)
+            if missed.is_set() or time.monotonic() >= next_list:
+                missed.clear()
+                self._list(engine)
+                next_list = time.monotonic() + RELIST
+            elif waiting.empty():
+                self._publish(None)
+
+    def _hears(self) -> None:
+        """Note that events come, or may: the stream has told one, or stays open."""
+        self._in_vain, self._deaf = 0, None
+
+    def _ended(self, engine: Engine) -> None:
+        """See whether the engine has gone with its stream; else do without. A refusal of events comes as such an end.
+
+        EngineError.
+        """
+        self._in_vain += 1
+        if self._in_vain < IN_VAIN:
+            raise EngineError(f"{self._socket}: it has closed the connection")
+        self._poll(engine)
+
+    def _poll(self, engine: Engine) -> None:
+        """List at an interval.
+
+        To ask about each of 2,000 containers takes an engine seconds, so between two whole lists only new ones are
+        looked at.
+        """
+        self._deaf = (
+            f"{self._socket}: it tells no events (Podman's events_logger is none, or a proxy forbids them): its "
+            f"containers are listed every {POLL:g} s"
+        )
+        known = self._list(engine)
+        end = time.monotonic() + POLLS
+        while not self._stop.wait(POLL) and time.monotonic() < end:
+            known = self._list(engine, known)
+
+    def _list(self, engine: Engine, known: Set[str] = frozenset()) -> Set[str]:
+        """Look at every running container that is not known, forget those that do not run, and give all that do."""
         running = engine.running()
         self._answered.set()
         self._sights = {one: self._sights[one] for one in running if one in self._sights}
-        for one in running:  # each is kept as it is seen: the engine may stop answering in between
+        new = (one for one in running if one not in known)
+        for one in new:  # each is kept as it is seen: the engine may stop answering in between
             self._keep(one, self._look(engine, one))
         self._publish(None, complete=True)
         self._listed.set()
+        return set(running)
 
     def _take(self, engine: Engine, event: Mapping[str, Any]) -> None:
         """Follow one event. It may be outdated, so the container itself is asked."""
@@ -275,7 +320,7 @@ class DockerDiscovery:
     def _publish(self, problem: str | None, *, complete: bool = False) -> None:
         """Make one value of it; readers have the old one or the new one. What was complete once stays so."""
         complete = complete or self._found.complete
-        found = gather(self._sights.values(), self._about, problem, complete=complete)
+        found = gather(self._sights.values(), self._about, problem or self._deaf, complete=complete)
         if found != self._found:
             self._found = found
 

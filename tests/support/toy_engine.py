@@ -22,6 +22,10 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.silent: set[str] = set()  # words of the paths that are never answered
         self.runtime, self.runc = "runc", "1.1.5"
         self.api = "1.41"  # the only version that it speaks
+        self.deaf: str | None = (
+            None  # events "refused" as by Podman's events_logger none; "ended" at once, or so "once"
+        )
+        self.inspected: list[str] = []
         self.event_every: float | None = None  # seconds between two events, of a container that ended long ago
         self.groups: dict[str, Path] = {}  # where the shares of containers are, whose records can be updated
         super().__init__(str(socket), Answers)
@@ -45,10 +49,16 @@ class Answers(BaseHTTPRequestHandler):
         elif path.endswith("/version"):
             components = [{"Name": self.server.runtime, "Version": self.server.runc}]
             self.answer(200, {"ApiVersion": self.server.api, "Components": components})
+        elif path.endswith("/events") and self.server.deaf == "refused":
+            self.answer(500, {"message": 'cannot read events with the "none" logger'})
         elif path.endswith("/events"):
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
+            if self.server.deaf in ("ended", "once"):
+                self.server.deaf = "ended" if self.server.deaf == "ended" else None
+                self.wfile.write(b"0\r\n\r\n")
+                return
             while self.server.event_every is not None:
                 event = json.dumps({"Type": "container", "Action": "die", "id": "ended"}).encode()
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
@@ -57,10 +67,15 @@ class Answers(BaseHTTPRequestHandler):
         elif path.endswith("/_ping"):
             self.answer(200, "OK")
         elif path.endswith("/containers/json"):
-            self.answer(200, [{"Id": name} for name in self.server.facts])
+            self.answer(200, [{"Id": name} for name in list(self.server.facts)])
         else:
-            facts = self.server.facts[path.split("/")[-2]]
-            self.answer(200 if facts else 500, facts or {"message": "driver overlay2 failed"})
+            name = path.split("/")[-2]
+            self.server.inspected.append(name)
+            facts = self.server.facts.get(name)
+            self.answer(
+                404 if name not in self.server.facts else 200 if facts else 500,
+                facts or {"message": "driver overlay2 failed"},
+            )
 
     def do_POST(self) -> None:
         """Update a container's share: on its record, and in its group."""
