@@ -132,7 +132,7 @@ class Engine:
 
     def inspect(self, container: str) -> Mapping[str, Any]:
         """Give all that the engine knows about a container."""
-        with self._translated():
+        with self._translated(of_container=True):
             return cast(Mapping[str, Any], self._api.inspect_container(container))
 
     def ping(self) -> None:
@@ -147,7 +147,7 @@ class Engine:
 
     def set_shares(self, container: str, shares: int) -> None:
         """Put a share on record; a running container gets it at once."""
-        with self._translated():
+        with self._translated(of_container=True):
             self._api.update_container(container, cpu_shares=shares)
 
     def runc_version(self) -> str:
@@ -169,15 +169,17 @@ class Engine:
             return {str(one.get("Name")): str(one.get("Version")) for one in parts}
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """Turn the SDK's many errors into ours."""
+    def _translated(self, *, of_container: bool = False) -> Iterator[None]:
+        """Turn the SDK's many errors into ours, and those of an answer that has another shape than an engine's."""
         import docker.errors
         import requests
 
         try:
             yield
-        except docker.errors.NotFound:
-            raise NoContainerError from None
+        except docker.errors.NotFound as error:
+            if of_container:
+                raise NoContainerError from None
+            raise EngineError(f"{self.socket}: {first_line(error.explanation or error)}: is it an engine?") from None
         except docker.errors.APIError as error:
             if error.status_code == 409 and "marked for removal" in str(error.explanation):
                 raise NoContainerError from None
@@ -189,6 +191,9 @@ class Engine:
             raise SlowError(f"{self.socket}: no answer in {self._api.timeout} s") from None
         except (docker.errors.DockerException, requests.RequestException, OSError, ValueError) as error:
             raise EngineError(f"{self.socket}: {reason(error)}") from None
+        except (AttributeError, LookupError, TypeError) as error:
+            said = f"{type(error).__name__}: {first_line(error)}"
+            raise EngineError(f"{self.socket}: it does not answer as an engine does: {said}") from None
 
 
 def share_connections(api: APIClient, socket: str, timeout: int) -> None:
