@@ -7,6 +7,7 @@ Source: cgroups(7), /proc/PID/cgroup.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -19,7 +20,7 @@ class NoGroupError(Exception):
 def container_group(pid: int, container: str, version: int, proc: Path = PROC) -> str | None:
     """Give the group of a container below the CPU controller's mount; ``None`` if its process has ended."""
     try:
-        text = (proc / str(pid) / "cgroup").read_text()
+        text = os.fsdecode((proc / str(pid) / "cgroup").read_bytes())  # names of groups are bytes
     except (FileNotFoundError, ProcessLookupError):
         return None
     path = cpu_path(text, version)
@@ -36,7 +37,7 @@ def container_group(pid: int, container: str, version: int, proc: Path = PROC) -
 
 def cpu_path(text: str, version: int) -> str | None:
     """Find the line of the hierarchy that has the CPU controller."""
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):  # other ends of lines than this may stand in names
         number, controllers, path = line.split(":", 2)
         if (version == 1 and "cpu" in controllers.split(",")) or (version == 2 and number == "0"):
             return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,14 @@ def test_a_group_that_cannot_be_told(tmp_path: Path, text: str, why: str) -> Non
     (tmp_path / "7" / "cgroup").write_text(text)
     with pytest.raises(NoGroupError, match=why):
         container_group(7, ID, 2, tmp_path)
+
+
+@pytest.mark.parametrize("below", ["a\udcff", "a\u2028b", "a\x0cb", "a:b"])
+def test_whatever_a_container_calls_a_group_of_its_own_does_not_hide_it(tmp_path: Path, below: str) -> None:
+    """The kernel takes any byte in a name but a slash and the end of a line."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_bytes(os.fsencode(f"1:name=systemd:/{below}\n0::/docker/{ID}/{below}\n"))
+    assert container_group(7, ID, 2, tmp_path) == f"docker/{ID}"
 
 
 def test_known_weights() -> None:
