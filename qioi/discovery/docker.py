@@ -252,7 +252,7 @@ class DockerDiscovery:
             why = str(error)
         except EngineRefusedError as error:
             why = str(error)
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
             why = f"{type(error).__name__}: {error}"
         known = self._sights.get(container) or SeenContainer(None, name=container[:12])
         return replace(known, problems=(f"it cannot be looked at: {why}",))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import queue
 import threading
@@ -35,6 +36,29 @@ def test_a_process_of_another_pid_namespace_is_said(tmp_path: Path) -> None:
         with closing(DockerDiscovery(str(engine.server_address), 1)) as discovery:
             until(lambda: discovery.wait(0))
             assert "--pid host" in discovery.found().problems["container peer0"]
+    finally:
+        engine.shutdown()
+        engine.server_close()
+
+
+def test_a_process_that_may_not_be_looked_at_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with /proc mounted hidepid=1, for a daemon that is not root."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("qioi.discovery.docker.container_group", refuse)
+    facts = {
+        "Name": "/peer0",
+        "State": {"Running": True, "Pid": 7},
+        "Config": {"Image": "hyperledger/fabric-peer", "Labels": {}},
+        "HostConfig": {"LogConfig": {"Type": "json-file"}},
+    }
+    engine = ToyEngine(tmp_path / "sock", {"peer": facts})
+    try:
+        with closing(DockerDiscovery(str(engine.server_address), 1)) as discovery:
+            until(lambda: discovery.found().problems.get("container peer") or discovery.wait(0))
+            assert "Permission denied" in discovery.found().problems["container peer"]
     finally:
         engine.shutdown()
         engine.server_close()
