@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 
 from qioi.discovery.base import Found
 from qioi.discovery.recognise import LOGGED, organisation
-from qioi.discovery.systemd import NoUnitError, Systemd, SystemdError, Unit
+from qioi.discovery.systemd import NoUnitError, Systemd, SystemdError, SystemdRefusedError, Unit
 from qioi.discovery.unit_records import is_told, unit_owner
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, Owner, OwnerKind, Role
@@ -126,11 +126,11 @@ class UnitDiscovery:
             idle.discard(rule.unit)
             try:
                 component = self._look(systemd, unit, rule)
-                slices |= self._slices(systemd, component.cgroup)
                 components.append(component)
+                slices |= self._slices(systemd, component.cgroup)
             except NoUnitError:  # gone meanwhile
                 continue
-            except NoShareError as error:
+            except (NoShareError, SystemdRefusedError) as error:
                 problems[f"unit {unit.name}"] = str(error)
         problems |= {f"systemd unit {pattern}": "none is active" for pattern in sorted(idle)}
         self._forget({owner.name for owner in (*slices.values(), *(one.owner for one in components)) if owner})

@@ -11,7 +11,7 @@ import pytest
 from waiting import PATIENCE, until
 
 from qioi.discovery import unit_records, units
-from qioi.discovery.systemd import UNSET, Unit
+from qioi.discovery.systemd import UNSET, SystemdRefusedError, Unit
 from qioi.discovery.units import UnitDiscovery, UnitRule
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Role
@@ -116,3 +116,35 @@ def test_units_that_come_and_go_are_forgotten_but_for_those_that_systemd_keeps_a
     assert kept in remembered
     assert len(remembered) <= 11
     assert {f"peer{Passing.looks - 1}.service", "old.service"} <= remembered.keys()
+
+
+class Refusing(ToySystemd):
+    """Answers as SELinux has it: two units are there, and of one, or of its slice, nothing may be known."""
+
+    names = ("peer0.service", "peer1.service")
+    refused = ""
+
+    def unit(self, name: str) -> Unit:
+        return Unit(name, True, f"/{name}")
+
+    def get(self, unit: Unit, name: str) -> str:
+        if unit.name == self.refused:
+            raise SystemdRefusedError("systemd: SELinux policy denies access")
+        return f"/{unit.name[:5]}.slice/{unit.name}" if name == "ControlGroup" else str(UNSET)
+
+
+@pytest.mark.parametrize(("refused", "found"), [("peer0.service", {"peer1"}), ("peer0.slice", {"peer0", "peer1"})])
+def test_a_unit_that_systemd_tells_nothing_of_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, found: set[str]
+) -> None:
+    monkeypatch.setattr(units, "Systemd", Refusing)
+    monkeypatch.setattr(Refusing, "refused", refused)
+    hierarchy = Hierarchy(2, tmp_path)
+    for name in ("peer0", "peer1"):
+        group = hierarchy.folder(f"{name}.slice/{name}.service")
+        group.mkdir(parents=True)
+        (group / hierarchy.file).touch()
+    with closing(UnitDiscovery(hierarchy, [UnitRule(Role.PEER, "*")])) as discovery:
+        until(lambda: discovery.wait(0) or "SELinux" in str(discovery.found().problems))
+        assert {one.name for one in discovery.found().components} == found
+        assert "SELinux policy denies access" in discovery.found().problems["unit peer0.service"]
