@@ -101,12 +101,12 @@ def command(
 def tell(result: DemoResult, report: Path, console: Console) -> None:
     """Print the result."""
     console.print(as_table(result))
-    console.print(f"ledgers in {result.files}", highlight=False)
+    console.print(f"ledgers in {result.files}", highlight=False, markup=False)
     for note in noise_notes(result.arms, result.machine.cores):
         console.print(f"note: {note}", style="yellow", highlight=False)
     console.print("Ratios are against alone; sysbench's is the part of its due that it got.", style="dim")
     console.print(f"threshold {explain_threshold(result)}; law {result.options.law}", highlight=False)
-    console.print(f"report: {report}", highlight=False, soft_wrap=True)
+    console.print(f"report: {report}", highlight=False, markup=False, soft_wrap=True)
 
 
 def measure(make: Callable[[Callable[[str, float, float], None]], Demo], console: Console) -> DemoResult:

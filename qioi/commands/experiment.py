@@ -17,6 +17,7 @@ from rich.table import Column, Table
 
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
+from qioi.commands.options import plain_console
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.host import describe
@@ -59,9 +60,9 @@ def list_(output: str, standard: bool, paper_size: bool) -> None:
     if output == "json":
         click.echo(json.dumps([as_json(plan) for plan in plans], indent=2))
         return
-    console = Console()
+    console = plain_console()
     for work, its in itertools.groupby(plans, lambda plan: plan.spec.paper.partition(",")[0]):
-        console.print(work, style="bold", highlight=False)
+        console.print(work, style="bold")
         table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
         table.add_column(min_width=max(len(plan.spec.name) for plan in plans) + 2)
         table.add_column(justify="right", no_wrap=True, min_width=6)
@@ -70,7 +71,7 @@ def list_(output: str, standard: bool, paper_size: bool) -> None:
             table.add_row(f"  {plan.spec.name}", f"{as_json(plan)['minutes']} min", plan.spec.title)
         console.print(table)
     hours = sum(map(seconds_of, plans)) / 3600
-    console.print(f"all: about {hours:.1f} hours. {RULE}; `--paper-size` keeps the paper's numbers", highlight=False)
+    console.print(f"all: about {hours:.1f} hours. {RULE}; `--paper-size` keeps the paper's numbers")
 
 
 def as_json(plan: Plan) -> dict[str, object]:
@@ -213,7 +214,7 @@ def run(
         binaries=str(binaries.resolve()) if binaries else None,
         folder=folder,
     )
-    console = Console()
+    console = plain_console()
     with one_line_errors():
         needs_plots()
         plans = [plan_of(spec, asked) for spec in catalogue.find_all(names)]
@@ -283,7 +284,7 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
             except (LabError, OSError, subprocess.SubprocessError) as error:
                 failed.append(f"{plan.spec.name}: {spelled(error, asked.output, directory)}")
                 if len(plans) > 1:
-                    console.print(failed[-1], style="red", highlight=False)
+                    console.print(failed[-1], style="red")
             finally:
                 if store.begun:
                     store.keep("command", asked.command(plan.spec))
@@ -328,7 +329,7 @@ class Steps:
         total = max(self._total, self.before + of)
         if text != self._last and not self._console.is_terminal:
             left = remaining(total - self.before - done)
-            self._console.print(f"{text} ({left} left)", highlight=False, soft_wrap=True)
+            self._console.print(f"{text} ({left} left)", soft_wrap=True)
         self._last = text
         self._bar.update(self._task, description=text, completed=self.before + done, total=total)
 
@@ -344,7 +345,7 @@ def report_of(directory: Path, console: Console) -> None:
 
     try:
         if any(Store(folder).repeats() for folder in runs_in(directory)):
-            console.print(f"report: {write_report(directory)}", highlight=False, soft_wrap=True)
+            console.print(f"report: {write_report(directory)}", soft_wrap=True)
             if directory.parent == RESULTS.resolve():
                 index_of(directory.parent, console)
     except OSError as error:
@@ -356,7 +357,7 @@ def excerpt_of(directory: Path, to: Path, console: Console) -> None:
     from qioi.experiment.excerpt import write_excerpt
 
     try:
-        console.print(f"excerpt: {write_excerpt(directory, to)}", highlight=False, soft_wrap=True)
+        console.print(f"excerpt: {write_excerpt(directory, to)}", soft_wrap=True)
     except OSError as error:
         raise LabError(f"the excerpt of {directory} cannot be written: {error}") from error
 
@@ -367,14 +368,14 @@ def report_after(failure: BaseException, directory: Path, console: Console) -> N
         report_of(directory, console)
     except LabError as error:
         if str(error) != str(failure):
-            console.print(str(error), style="red", highlight=False, soft_wrap=True)
+            console.print(str(error), style="red", soft_wrap=True)
 
 
 def index_of(parent: Path, console: Console) -> None:
     """Write the index over all runs in a folder."""
     from qioi.experiment.index import write_index
 
-    console.print(f"index: {write_index(parent)}", highlight=False, soft_wrap=True)
+    console.print(f"index: {write_index(parent)}", soft_wrap=True)
 
 
 @command.command()
@@ -386,7 +387,7 @@ def index_of(parent: Path, console: Console) -> None:
 )
 def report(directories: tuple[Path, ...], excerpt: Path | None) -> None:
     """Draw the reports of runs anew (default: of every run in results/experiments), and the index over them."""
-    console = Console()
+    console = plain_console()
     if excerpt is not None and len(directories) != 1:
         raise click.UsageError("--excerpt needs one run's folder")
     with one_line_errors():

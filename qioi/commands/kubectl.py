@@ -21,6 +21,7 @@ from rich.table import Table
 from qioi.commands.examples import examples
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
+from qioi.commands.options import plain_console
 from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
 from qioi.kubernetes.resizer import erasure, is_raised, left_over, replacement
@@ -52,7 +53,7 @@ def status(kubectl: list[str], namespace: str | None, output: str) -> None:
     if output == "json":
         click.echo(json.dumps(policies, indent=2))
     else:
-        show(policies, screen())
+        show(policies, plain_console(ELSEWHERE))
 
 
 @command.command()
@@ -81,7 +82,7 @@ def top(kubectl: list[str], namespace: str | None, every: float) -> None:
         policies, problem = ask(kubectl, namespace), ""
         while True:
             click.clear()
-            show(policies, screen())
+            show(policies, plain_console(ELSEWHERE))
             if problem:
                 click.echo(f"as last seen: {problem}")
             time.sleep(every)
@@ -194,6 +195,8 @@ def speak(kubectl: Sequence[str], *arguments: str) -> str:
 
 #: Columns that a terminal narrower than this has no room for.
 WIDE = 140
+#: Those of a file or a pipe.
+ELSEWHERE = 160
 WIDE_ONLY = {"Law", "Interference", "Role", "Class", "Level", "Why"}
 
 
@@ -229,12 +232,6 @@ def show(policies: Sequence[Policy], console: Console) -> None:
         console.print(f"{full_name(one)}: {UNSERVED}")
     if not policies:
         console.print("no policies")
-
-
-def screen() -> Console:
-    """Give where tables go; a file or a pipe is taken as a wide one."""
-    console = Console(highlight=False, markup=False)
-    return console if console.is_terminal else Console(highlight=False, markup=False, width=160)
 
 
 def full_name(one: Policy) -> str:

@@ -6,11 +6,11 @@ from datetime import datetime
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
+from qioi.commands.options import plain_console
 from qioi.lab.caliper import Run, file_target, lab_target, run
 from qioi.lab.caliper_files import Overrides, find_configs
 from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
@@ -67,7 +67,7 @@ def command(
         configs = find_configs()
         target = lab_target(Lab(directory), configs) if network is None else file_target(network, configs)
         finished = run(benchmark, target, overrides, output, say=click.echo)
-    Console().print(as_table(finished))
+    plain_console().print(as_table(finished))
     for entry in finished.rounds:
         for kind in entry.errors:
             click.echo(f"{entry.label}: {kind['count']} x {kind['message']}")

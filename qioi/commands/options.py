@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from qioi.commands.failing import fail
 from qioi.settings.config import STATE_DIR, Config, default_record_dir, load_config, survey
 from qioi.settings.documents import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 #: The configuration of every command that is given no other.
 DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
@@ -83,6 +87,18 @@ def known(path: Path | None) -> tuple[Path, Path, Path]:
         return places(path)
     except ConfigError as error:
         fail(*error.problems)
+
+
+def plain_console(elsewhere: int | None = None) -> Console:
+    """Give where text goes that stands there as it is: a name may look like rich's markup, or like a picture's.
+
+    A file or a pipe is taken to have ``elsewhere`` columns.
+    """
+    from rich.console import Console
+
+    plain = partial(Console, markup=False, emoji=False, highlight=False)
+    console = plain()
+    return console if console.is_terminal or elsewhere is None else plain(width=elsewhere)
 
 
 def right(*names: str) -> list[Any]:

@@ -12,12 +12,13 @@ import click
 
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
-from qioi.commands.options import configuration, right, socket_of
+from qioi.commands.options import configuration, plain_console, right, socket_of
 from qioi.daemon.discoveries import ENGINE_PATIENCE, UnwatchableError, look
 from qioi.discovery.base import Fixed, join
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.kernel.patterns import fitting
+from qioi.model.names import printable
 from qioi.monitor.profile.perf import ProfileError, record
 from qioi.monitor.profile.scheduling import Account, Recording, Row, by_component, by_role, row
 from qioi.settings.config import Config, groups_pattern, read_lab
@@ -152,12 +153,10 @@ def describe(recording: Recording, roles: dict[str, str], full: bool) -> dict[st
 
 def show(document: dict[str, Any]) -> None:
     """Print tables for people."""
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=140)
+    document = printable(document)
+    console = plain_console(140)
     names = ("Slice", "Delay", "Longest", "Switches/s", "Cores", "Threads")
     components = Table("Component", "Role", *right(*names))
     for one in [*document["components"], document["rest"]]:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
-from qioi.commands.options import configuration
+from qioi.commands.options import configuration, plain_console
 from qioi.daemon.replay import Plan, Point, Replay, ReplayError, Span, name_peers, replay, total_skips
 from qioi.monitor import DEFAULT_WINDOW
 
@@ -79,7 +79,7 @@ def command(
     if output == "json":
         click.echo(json.dumps(as_json(found), indent=2))
     else:
-        show(found, Console())
+        show(found, plain_console())
 
 
 def as_json(found: Replay) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qioi.commands.failing import fail
-from qioi.commands.options import config_option, evidence, right, socket_of, socket_option
+from qioi.commands.options import config_option, evidence, plain_console, right, socket_of, socket_option
 from qioi.model.names import few, printable
 from qioi.show.footnotes import footnotes, raised_above
 from qioi.show.http import UnreachableError, get_json
@@ -44,14 +44,10 @@ def show(document: dict[str, Any]) -> None:
 
     Where the terminal is narrow, decisions stand below the table.
     """
-    from rich.console import Console
-
     from qioi.show import top
 
     document = printable(document)
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, emoji=False, width=140)
+    console = plain_console(140)
     totals = document["totals"]
     writes = ", ".join(f"{count} {result}" for result, count in totals["writes"].items())
     dry = " (dry run)" if document["dry_run"] else ""

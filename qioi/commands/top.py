@@ -13,7 +13,7 @@ import click
 
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
-from qioi.commands.options import config_option, socket_of, socket_option
+from qioi.commands.options import config_option, plain_console, socket_of, socket_option
 from qioi.show.http import UnreachableError, get_json
 
 
@@ -28,7 +28,6 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
 
     It waits for a daemon that goes away. Exit status 1 if the last of -n looks found none.
     """
-    from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
@@ -39,12 +38,10 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
         document = get_json(where, "/status")
     except UnreachableError as error:
         fail(str(error))
-    console = Console(markup=False, emoji=False, highlight=False)
+    console = plain_console(140)
     history = History(bars_for(console.encoding))
     looks = itertools.count() if count is None else range(count)
     problem = ""
-    if not console.is_terminal:
-        console = Console(markup=False, emoji=False, highlight=False, width=140)
     with contextlib.suppress(KeyboardInterrupt), ExitStack() as screen:
         show = console.print
         if console.is_terminal:
