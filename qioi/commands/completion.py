@@ -44,7 +44,10 @@ def command(context: click.Context, shell: str, install: bool) -> None:
     if not install:
         click.echo(text)
         return
-    file = Path.home() / PLACES[shell]
+    try:
+        file = Path.home() / PLACES[shell]
+    except RuntimeError:
+        fail("this user has no home folder: HOME names one")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text + "\n")

@@ -173,8 +173,11 @@ def items(kubectl: Sequence[str], kind: str, namespace: str | None) -> list[dict
 def listed(kubectl: Sequence[str], kind: str, namespace: str | None) -> list[dict[str, Any]]:
     """Ask for all objects of a kind. KubectlError."""
     where = ["-n", namespace] if namespace else ["-A"]
-    found: list[dict[str, Any]] = json.loads(speak(kubectl, "get", kind, *where, "-o", "json"))["items"]
-    return found
+    said = speak(kubectl, "get", kind, *where, "-o", "json")
+    try:
+        return list(json.loads(said)["items"])
+    except (ValueError, LookupError, TypeError):
+        raise KubectlError(f"kubectl: its answer is no list of {kind}: {said[:100]!r}") from None
 
 
 class KubectlError(Exception):
@@ -184,9 +187,13 @@ class KubectlError(Exception):
 def speak(kubectl: Sequence[str], *arguments: str) -> str:
     """Run kubectl; give what it printed. KubectlError."""
     try:
-        done = subprocess.run([*kubectl, *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*kubectl, *arguments], capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
     except FileNotFoundError:
         raise KubectlError("kubectl: not found: it is what this command asks through") from None
+    except OSError as error:
+        raise KubectlError(f"kubectl: {error.strerror}: it is what this command asks through") from None
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["kubectl failed without a word"]
         raise KubectlError(said[-1])

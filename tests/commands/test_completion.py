@@ -16,9 +16,11 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 from running import Site, end
 from waiting import PATIENCE
 
+from qioi.cli import main
 from qioi.commands import completion
 from qioi.show.http import serve_unix
 
@@ -173,3 +175,14 @@ def test_completion_offers_nothing_where_something_else_answers(tmp_path: Path, 
     routes = {"GET /status": ("application/json", lambda _: answer)}
     with closing(serve_unix(tmp_path / "sock", routes)):
         assert completed(tmp_path / "sock") == []
+
+
+def test_a_user_without_a_home_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs by a number: no HOME, and no line in /etc/passwd."""
+
+    def nowhere() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    said = CliRunner().invoke(main, ["completion", "bash", "--install"])
+    assert (said.exit_code, said.stderr) == (1, "Error: this user has no home folder: HOME names one\n")

@@ -1,4 +1,4 @@
-"""`kubectl qioi top` while the API server is away."""
+"""`kubectl qioi` while the API server is away, or kubectl is none."""
 
 from __future__ import annotations
 
@@ -43,3 +43,31 @@ def test_an_answer_that_fails_to_come_ends_nothing(tmp_path: Path, monkeypatch: 
 def test_a_server_that_never_answers_ends_it(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["--kubeconfig", str(tmp_path / "none"), "top"])
     assert (done.exit_code, done.output.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("answer", ["", "warning: no JSON", "[]", "{}", "null", '{"items": null}', "\\377"])
+def test_what_is_no_answer_of_kubectls_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\nprintf '{answer}'\n")
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    done = CliRunner().invoke(command, ["status"])
+    assert (done.exit_code, done.stdout) == (1, ""), done.exception
+    assert done.stderr.startswith("Error: kubectl: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", [None, "", "no program"])
+def test_a_kubectl_that_cannot_be_run_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
+) -> None:
+    if content is not None:
+        (tmp_path / "kubectl").write_text(content)
+        (tmp_path / "kubectl").chmod(0o755 if content == "no program" else 0o644)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = CliRunner().invoke(command, ["status"])
+    assert (done.exit_code, done.stdout) == (1, ""), done.exception
+    assert done.stderr.startswith("Error: kubectl: ")
+    assert done.stderr.count("\n") == 1
