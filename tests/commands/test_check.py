@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from qioi.cli import main
 from qioi.commands import check
 from qioi.kernel.errors import CgroupError
+from qioi.settings.config import load_config
 
 CHECK = [sys.executable, "-m", "qioi.cli", "check", "--output", "json"]
 
@@ -46,3 +48,18 @@ def test_a_host_without_a_cpu_controller_is_told_to_programs_too(
     said = CliRunner().invoke(main, ["check", "-c", str(file)])
     assert (said.exit_code, "cpu controller: none" in said.stdout) == (1, True)
     assert "Error: no CPU controller in /proc/self/mountinfo\n" in said.stderr
+
+
+def test_the_port_of_a_daemon_that_stands_still_is_its_own(tmp_path: Path) -> None:
+    """One that is stopped (SIGSTOP), as the kernel goes on to accept for it; or one whose loop has stalled."""
+    with socket.socket(socket.AF_UNIX) as daemon, socket.create_server(("127.0.0.1", 0)) as metrics:
+        daemon.bind(str(tmp_path / "qioi.sock"))
+        daemon.listen()
+        file = tmp_path / "qioi.yaml"
+        port = metrics.getsockname()[1]
+        file.write_text(f"state_dir: .\nsocket: qioi.sock\nmetrics: {{port: {port}}}\ndocker: {{}}\n")
+        config = load_config(file)
+        assert list(check.obstacles(config)) == []
+        daemon.close()
+        (problem,) = check.obstacles(config)
+        assert "Address already in use" in problem
