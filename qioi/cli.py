@@ -6,15 +6,21 @@ memory, so no subcommand module is imported before it is asked for.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
+import os
 import sys
+from contextlib import suppress
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from qioi.commands.examples import examples
 
+#: What a disk says that is full, or of which this user has had his part.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Subcommand -> (module that exposes ``command``, one line for the overview).
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("qioi.commands.run", "Watch the ledger and move CPU shares (the daemon)."),
@@ -38,6 +44,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 class LazyGroup(click.Group):
     """A click group that imports a subcommand when it is used, not when it is listed."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a subcommand; where what it prints has no room left, end in one line."""
+        try:
+            return super().invoke(ctx)
+        except OSError as error:
+            if error.errno not in FULL or error.filename is not None:
+                raise
+            with suppress(OSError, ValueError):  # what Python keeps of it is written at its end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.ClickException(f"what it prints cannot be written: {error.strerror}") from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the subcommands in the order of the table."""
