@@ -167,6 +167,9 @@ func (ch *channel) propose(raw []byte, sequence uint64, settle func(error)) erro
 func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ordererpb.SubmitResponse)) {
 	raw, err := proto.Marshal(request.Payload)
 	fail := func(err error) {
+		if err == nil {
+			return // it is in the order already, where the one who forwards it sees it
+		}
 		key := sha256.Sum256(raw)
 		refused(&ordererpb.SubmitResponse{Channel: ch.name, Status: statusOf(err), Info: hex.EncodeToString(key[:]) + " " + err.Error()})
 	}

@@ -153,6 +153,31 @@ func TestWhatIsForwardedIsCheckedWhereOrderersMayLie(t *testing.T) {
 	assert.Equal(t, commonpb.Status_BAD_REQUEST, verdict(config))
 }
 
+// TestWhatIsForwardedAgain, after it was ordered, is no refusal, and one orderer of which some may lie does not end another
+// with it.
+func TestWhatIsForwardedAgain(t *testing.T) {
+	for _, consenter := range []string{"bft", "zyzzyva"} {
+		t.Run(consenter, func(t *testing.T) {
+			c := newCluster(t, agreeingBy(consenter, 4))
+			nodes := make([]*Node, 4)
+			for i := range nodes {
+				nodes[i], _ = c.startNode(i)
+			}
+			env := c.message(ch, "once")
+			c.order(env)
+			c.orderAt(0, "orderer 1 has applied what was before it")
+			group := nodes[0].channels[ch].group.Load()
+			sender := group.members[group.id%4+1]
+			answers := make(chan *ordererpb.SubmitResponse, 1)
+			require.NoError(t, nodes[0].step(sender.client, &ordererpb.StepRequest{Payload: &ordererpb.StepRequest_SubmitRequest{
+				SubmitRequest: &ordererpb.SubmitRequest{Channel: ch, Payload: env},
+			}}, answers))
+			c.orderAt(0, "orderer 1 has taken what was before it")
+			assert.Empty(t, answers)
+		})
+	}
+}
+
 // TestWithoutTLSOnlyOthersIDsAreHeard: whoever reaches an orderer could otherwise have it remember any number of ids.
 func TestWithoutTLSOnlyOthersIDsAreHeard(t *testing.T) {
 	c := newCluster(t, func(o *setup.Options) { o.NoTLS = true })

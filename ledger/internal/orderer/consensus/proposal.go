@@ -15,7 +15,8 @@ type Proposal struct {
 	// Sequence is that of the configuration that the orderer has checked Tx under.
 	Sequence uint64
 	// Settle is called at most once. An error says why the transaction is not in the order, or may not be. Without an
-	// error it is there: only an external order says so, of all others it is seen by the transaction's being applied.
+	// error it is there: an external order says so, and one that was given again what it has ordered before. Otherwise it
+	// is seen by the transaction's being applied.
 	Settle func(error)
 }
 
