@@ -16,6 +16,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -191,6 +192,12 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 	}
 }
 
+// mayRefuse reports whether the other end of a remote may say that a transaction does not get into the log: the leader may,
+// where orderers do not lie. Where some may, one that leaves learns nothing of what it has handed on, and its clients ask others.
+func (ch *channel) mayRefuse(by *cluster.Remote) bool {
+	return ch.Bundle().Orderer.Trust().Forwarded && ch.group.Load().remotes[ch.leader()] == by
+}
+
 // refusedByLeader is the other end of forwarded's answer.
 func (ch *channel) refusedByLeader(response *ordererpb.SubmitResponse) {
 	var key [sha256.Size]byte
@@ -200,7 +207,7 @@ func (ch *channel) refusedByLeader(response *ordererpb.SubmitResponse) {
 	if _, err := hex.Decode(key[:], []byte(response.Info[:2*len(key)])); err != nil {
 		return
 	}
-	ch.waiting.settle(key, &leaderRefused{response.Status, strings.TrimSpace(response.Info[2*len(key):])})
+	ch.waiting.settle(key, &leaderRefused{refusalOf(response.Status), strings.TrimSpace(response.Info[2*len(key):])})
 }
 
 // leaderRefused is the leader's answer.

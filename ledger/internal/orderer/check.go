@@ -36,6 +36,17 @@ func statusOf(err error) commonpb.Status {
 	}
 }
 
+// refusalOf is a status that another orderer has refused with, or the one that says least: it ends up at clients and in the
+// names of series.
+func refusalOf(said commonpb.Status) commonpb.Status {
+	switch said {
+	case commonpb.Status_FORBIDDEN, commonpb.Status_NOT_FOUND, commonpb.Status_BAD_REQUEST:
+		return said
+	default:
+		return commonpb.Status_SERVICE_UNAVAILABLE
+	}
+}
+
 // checkSigned verifies that an envelope is signed by someone whom a policy of the channel names.
 func checkSigned(b *channelconfig.Bundle, policyPath string, msg *protoutil.Message) error {
 	id, err := b.Admits(msg.Signature.Creator, policyPath)

@@ -19,6 +19,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -158,8 +159,8 @@ func (n *Node) Down(address string) {
 }
 
 // Refused implements cluster.Events.
-func (n *Node) Refused(response *ordererpb.SubmitResponse) {
-	if ch := n.channels[response.Channel]; ch != nil {
+func (n *Node) Refused(by *cluster.Remote, response *ordererpb.SubmitResponse) {
+	if ch := n.channels[response.Channel]; ch != nil && ch.mayRefuse(by) {
 		ch.refusedByLeader(response)
 	}
 }

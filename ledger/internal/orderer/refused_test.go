@@ -2,6 +2,7 @@ package orderer
 
 import (
 	"context"
+	"encoding/hex"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -194,4 +197,51 @@ func TestWithoutTLSOnlyOthersIDsAreHeard(t *testing.T) {
 	}
 	_, waiting := channel.part().Queued()
 	assert.Equal(t, 2, waiting, "of the other two")
+}
+
+// led is a consenter that says who leads.
+type led struct {
+	consensus.Consenter
+	by uint64
+}
+
+func (l led) Leader() uint64 { return l.by }
+
+// TestWhoMayRefuseForTheLeader: nobody else, nobody where orderers may lie, and none says in this way that a transaction is
+// ordered, or anything that has no name.
+func TestWhoMayRefuseForTheLeader(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.open(0)
+	defer func() { require.NoError(t, node.close()) }()
+	channel := node.channels[ch]
+	own := channel.group.Load().id
+	leads, other := own%3+1, (own+1)%3+1
+	const refused = commonpb.Status_BAD_REQUEST
+	for name, test := range map[string]struct {
+		kind    string
+		leads   uint64
+		says    commonpb.Status
+		answers []commonpb.Status
+	}{
+		"the leader":           {channelconfig.Raft, leads, refused, []commonpb.Status{refused}},
+		"the leader, success":  {channelconfig.Raft, leads, commonpb.Status_SUCCESS, []commonpb.Status{commonpb.Status_SERVICE_UNAVAILABLE}},
+		"the leader, a number": {channelconfig.Raft, leads, 12345, []commonpb.Status{commonpb.Status_SERVICE_UNAVAILABLE}},
+		"another one":          {channelconfig.Raft, other, refused, nil},
+		"nobody leads":         {channelconfig.Raft, 0, refused, nil},
+		"who leads may lie":    {channelconfig.BFT, leads, refused, nil},
+		"others may lie":       {channelconfig.BFT, other, commonpb.Status_SUCCESS, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			channel.Bundle().Orderer.ConsensusType = test.kind
+			channel.taking.Store(&membership{led{by: test.leads}, nil})
+			w := channel.waiting.add([]byte(name))
+			node.Refused(channel.group.Load().remotes[leads],
+				&ordererpb.SubmitResponse{Channel: ch, Status: test.says, Info: hex.EncodeToString(w.key[:]) + " no"})
+			var answers []commonpb.Status
+			for len(w.result) > 0 {
+				answers = append(answers, statusOf(<-w.result))
+			}
+			assert.Equal(t, test.answers, answers)
+		})
+	}
 }

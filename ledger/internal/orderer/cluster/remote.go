@@ -44,8 +44,8 @@ const (
 type Events interface {
 	// Down: the stream to address broke; what was under way may be lost.
 	Down(address string)
-	// Refused: an envelope that was handed over did not get into the log.
-	Refused(response *ordererpb.SubmitResponse)
+	// Refused: the other end of r says that an envelope did not get into the log. It may not have been handed one.
+	Refused(r *Remote, response *ordererpb.SubmitResponse)
 }
 
 // Remote is another orderer.
@@ -183,7 +183,7 @@ func (r *Remote) stream(ctx context.Context) error {
 				return
 			}
 			if refused := response.GetSubmitRes(); refused != nil {
-				r.events.Refused(refused)
+				r.events.Refused(r, refused)
 			}
 		}
 	}()

@@ -72,12 +72,18 @@ func (o *orderer) serve(t *testing.T) {
 	t.Cleanup(server.Stop)
 }
 
+// refusal is which remote has said what.
+type refusal struct {
+	by   *Remote
+	info string
+}
+
 // events notes what it is told.
 type events struct {
 	mu      sync.Mutex
 	down    int
 	settles []bool
-	refused chan string
+	refused chan refusal
 }
 
 func (e *events) Down(string) { e.mu.Lock(); defer e.mu.Unlock(); e.down++ }
@@ -89,7 +95,7 @@ func (e *events) settled(left bool) {
 	e.settles = append(e.settles, left)
 }
 
-func (e *events) Refused(r *ordererpb.SubmitResponse) { e.refused <- r.Info }
+func (e *events) Refused(by *Remote, r *ordererpb.SubmitResponse) { e.refused <- refusal{by, r.Info} }
 
 func (e *events) downs() int { e.mu.Lock(); defer e.mu.Unlock(); return e.down }
 
@@ -123,7 +129,7 @@ func connect(t *testing.T, pin func(own []byte) []byte) (*orderer, *Remote, *eve
 	roots.AppendCertsFromPEM(a.CertPEM())
 	conn, err := Dial(o.address, ours, roots, pin(theirs.Certificate[0]), 8<<20)
 	require.NoError(t, err)
-	e := &events{refused: make(chan string, 8)}
+	e := &events{refused: make(chan refusal, 8)}
 	r := NewRemote(o.address, conn, e)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -167,7 +173,7 @@ func TestMessagesArriveInOrder(t *testing.T) {
 	assert.Equal(t, uint64(7), submitted.LastValidationSeq)
 	assert.Equal(t, "tx", string(submitted.Payload.Payload))
 	o.answers <- &ordererpb.StepResponse{Payload: &ordererpb.StepResponse_SubmitRes{SubmitRes: &ordererpb.SubmitResponse{Info: "no"}}}
-	assert.Equal(t, "no", <-e.refused)
+	assert.Equal(t, refusal{r, "no"}, <-e.refused)
 	r.Send("ch", e.told(3))
 	assert.Equal(t, uint64(3), indexOf(t, <-o.got))
 	require.Eventually(t, func() bool { return len(e.sent()) == 1 }, time.Minute, time.Millisecond)
