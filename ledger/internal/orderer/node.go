@@ -139,15 +139,16 @@ func (n *Node) close() error {
 	return err
 }
 
-// Down implements cluster.Events.
-func (n *Node) Down(address string) {
+// Down implements cluster.Events. Another connection to the same address, under a certificate that another channel names,
+// may work.
+func (n *Node) Down(remote *cluster.Remote) {
 	for _, ch := range n.channels {
 		part := ch.part()
 		if part == nil {
 			continue
 		}
-		for id, m := range ch.group.Load().members {
-			if m.address != address {
+		for id, r := range ch.group.Load().remotes {
+			if r != remote {
 				continue
 			}
 			part.Unreachable(id)

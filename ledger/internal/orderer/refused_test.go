@@ -199,13 +199,16 @@ func TestWithoutTLSOnlyOthersIDsAreHeard(t *testing.T) {
 	assert.Equal(t, 2, waiting, "of the other two")
 }
 
-// led is a consenter that says who leads.
+// led is a consenter that says who leads, and notes who is out of reach.
 type led struct {
 	consensus.Consenter
-	by uint64
+	by          uint64
+	unreachable []uint64
 }
 
-func (l led) Leader() uint64 { return l.by }
+func (l *led) Leader() uint64 { return l.by }
+
+func (l *led) Unreachable(id uint64) { l.unreachable = append(l.unreachable, id) }
 
 // TestWhoMayRefuseForTheLeader: nobody else, nobody where orderers may lie, and none says in this way that a transaction is
 // ordered, or anything that has no name.
@@ -233,7 +236,7 @@ func TestWhoMayRefuseForTheLeader(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			channel.Bundle().Orderer.ConsensusType = test.kind
-			channel.taking.Store(&membership{led{by: test.leads}, nil})
+			channel.taking.Store(&membership{&led{by: test.leads}, nil})
 			w := channel.waiting.add([]byte(name))
 			node.Refused(channel.group.Load().remotes[leads],
 				&ordererpb.SubmitResponse{Channel: ch, Status: test.says, Info: hex.EncodeToString(w.key[:]) + " no"})
@@ -244,4 +247,29 @@ func TestWhoMayRefuseForTheLeader(t *testing.T) {
 			assert.Equal(t, test.answers, answers)
 		})
 	}
+}
+
+// TestOneConnectionOfTwoBreaks to the same address: of those that two channels have while they name different certificates
+// of it, or of the one that another has replaced.
+func TestOneConnectionOfTwoBreaks(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.open(0)
+	defer func() { require.NoError(t, node.close()) }()
+	channel := node.channels[ch]
+	leads := channel.group.Load().id%3 + 1
+	part := &led{by: leads}
+	channel.taking.Store(&membership{part, nil})
+	m := channel.group.Load().members[leads]
+	m.server = channel.group.Load().members[leads%3+1].server
+	other, err := node.remotes.take(m)
+	require.NoError(t, err)
+	w := channel.waiting.add([]byte("tx"))
+
+	node.Down(other)
+	assert.Empty(t, part.unreachable)
+	assert.Empty(t, w.result)
+	node.Down(channel.group.Load().remotes[leads])
+	assert.Equal(t, []uint64{leads}, part.unreachable)
+	require.Len(t, w.result, 1)
+	assert.ErrorIs(t, <-w.result, errConnection)
 }

@@ -42,8 +42,8 @@ const (
 
 // Events is told what becomes of a remote orderer's stream. It must not block.
 type Events interface {
-	// Down: the stream to address broke; what was under way may be lost.
-	Down(address string)
+	// Down: the stream of r broke; what was under way may be lost.
+	Down(r *Remote)
 	// Refused: the other end of r says that an envelope did not get into the log. It may not have been handed one.
 	Refused(r *Remote, response *ordererpb.SubmitResponse)
 }
@@ -144,7 +144,7 @@ func (r *Remote) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil // it is not down: the connection is no longer needed
 		}
-		r.events.Down(r.address)
+		r.events.Down(r)
 		log.Debugf("stream to %s: %s", r.address, err)
 		r.discard()
 		select {

@@ -86,7 +86,7 @@ type events struct {
 	refused chan refusal
 }
 
-func (e *events) Down(string) { e.mu.Lock(); defer e.mu.Unlock(); e.down++ }
+func (e *events) Down(*Remote) { e.mu.Lock(); defer e.mu.Unlock(); e.down++ }
 
 // settled notes what became of a message.
 func (e *events) settled(left bool) {
