@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -19,10 +21,11 @@ import (
 
 const (
 	askTimeout = 5 * time.Second
-	// proofTimeout bounds how long one source may take for all configurations up to its newest block, and proofBlocks how
-	// many there may be.
+	// proofTimeout bounds how long one source may take for all configurations up to its newest block, proofBlocks how many
+	// there may be, and proofBytes how large they may be together.
 	proofTimeout = 30 * time.Second
 	proofBlocks  = 256
+	proofBytes   = 64 << 20
 	// sayAgain is between two warnings of an orderer that stays alone.
 	sayAgain = 30 * time.Second
 )
@@ -142,6 +145,7 @@ func (ch *channel) prove(ctx context.Context, address string, block *commonpb.Bl
 // configsSince fetches the blocks of the configurations that this orderer lacks, the newest first. They are not proven.
 func (ch *channel) configsSince(ctx context.Context, address string, block *commonpb.Block) ([]*commonpb.Block, error) {
 	var configs []*commonpb.Block
+	bytes := 0
 	for have := ch.Height(); len(configs) < proofBlocks; {
 		number, _, err := protoutil.OrdererMetadata(block.Metadata)
 		if err != nil || number < have {
@@ -156,6 +160,9 @@ func (ch *channel) configsSince(ctx context.Context, address string, block *comm
 			}
 		}
 		configs = append(configs, block)
+		if bytes += proto.Size(block); bytes > proofBytes {
+			return nil, fmt.Errorf("the configurations that were missed have more than %d bytes", proofBytes)
+		}
 		if number == have {
 			return configs, nil
 		}
