@@ -40,7 +40,10 @@ const (
 	// and goes out as one larger entry.
 	entriesInFlight = 4
 	messageBytes    = 1 << 20
+	// inflightAppends and inflightBytes are the most that is on the way to one follower; one message more may begin
+	// below the bytes. They bound what waits at its door and at ours too.
 	inflightAppends = 256
+	inflightBytes   = 16 << 20
 )
 
 // Node is one orderer's part in a channel's consensus.
@@ -123,7 +126,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	n.raft, err = raft.NewRawNode(&raft.Config{
 		ID: n.cfg.ID, ElectionTick: n.cfg.Raft.ElectionTick, HeartbeatTick: n.cfg.Raft.HeartbeatTick,
-		Storage: n.log.Memory, Applied: n.applied, MaxSizePerMsg: messageBytes, MaxInflightMsgs: inflightAppends,
+		Storage: n.log.Memory, Applied: n.applied, MaxSizePerMsg: messageBytes, MaxInflightMsgs: inflightAppends, MaxInflightBytes: inflightBytes,
 		CheckQuorum: true, PreVote: true, DisableProposalForwarding: true, Logger: raftLogger{n.cfg.Channel},
 	})
 	if err != nil {
