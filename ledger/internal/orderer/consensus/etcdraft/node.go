@@ -33,7 +33,6 @@ var (
 // Bounds of queues and entries.
 const (
 	queuedMessages = 4096
-	queuedReports  = 64
 	entryTxs       = 512
 	entryBytes     = 1 << 20
 	// entriesInFlight lets entries overlap in replication; what arrives meanwhile waits
@@ -56,7 +55,7 @@ type Node struct {
 
 	intake     *consensus.Intake
 	messages   chan *raftpb.Message
-	reports    chan report
+	reports    *reports
 	leader     atomic.Uint64
 	saturation ops.Saturation
 
@@ -70,12 +69,6 @@ type Node struct {
 	roll     roll
 }
 
-type report struct {
-	to       uint64
-	snapshot bool
-	ok       bool
-}
-
 // Open recovers the node's log; Run starts it.
 func Open(cfg Config, host consensus.Host) (*Node, error) {
 	if err := cfg.validate(); err != nil {
@@ -87,7 +80,7 @@ func Open(cfg Config, host consensus.Host) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: l, host: host,
-		intake: consensus.NewIntake(), messages: make(chan *raftpb.Message, queuedMessages), reports: make(chan report, queuedReports),
+		intake: consensus.NewIntake(), messages: make(chan *raftpb.Message, queuedMessages), reports: newReports(),
 		block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(cfg.Raft.SnapshotInterval, host.Sync),
 		roll: roll{heard: map[uint64]uint64{}},
 	}
@@ -183,20 +176,13 @@ func (n *Node) Step(from uint64, payload []byte) error {
 func (n *Node) transmit(m *raftpb.Message) {
 	out := consensus.Message{Payload: m}
 	if m.GetType() == raftpb.MsgSnap {
-		out.Sent = func(left bool) { n.report(report{to: m.GetTo(), snapshot: true, ok: left}) }
+		out.Sent = func(left bool) { n.reports.put(report{to: m.GetTo(), snapshot: true, ok: left}) }
 	}
 	n.host.Send(m.GetTo(), out)
 }
 
 // Unreachable implements consensus.Consenter.
-func (n *Node) Unreachable(id uint64) { n.report(report{to: id}) }
-
-func (n *Node) report(r report) {
-	select {
-	case n.reports <- r:
-	default: // Raft finds out by itself, a little later
-	}
-}
+func (n *Node) Unreachable(id uint64) { n.reports.put(report{to: id}) }
 
 // Run implements consensus.Consenter.
 func (n *Node) Run(ctx context.Context) (err error) {
@@ -229,8 +215,8 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			work = func() {} // accepting opens again
 		case <-n.outbox.due():
 			work = func() { n.outbox.sendDue(time.Now()) }
-		case r := <-n.reports:
-			work = func() { n.stepReport(r) }
+		case <-n.reports.filled:
+			work = n.stepReports
 		case ended := <-n.syncer.Done():
 			work = func() { err = n.compact(n.syncer.End(ended)) }
 		}
@@ -272,19 +258,6 @@ func (n *Node) take(m *raftpb.Message) {
 		default:
 			return
 		}
-	}
-}
-
-func (n *Node) stepReport(r report) {
-	switch {
-	case !r.snapshot:
-		delete(n.roll.heard, r.to)
-		n.outbox.unreachable(r.to)
-		n.raft.ReportUnreachable(r.to)
-	case r.ok:
-		n.raft.ReportSnapshot(r.to, raft.SnapshotFinish)
-	default:
-		n.raft.ReportSnapshot(r.to, raft.SnapshotFailure)
 	}
 }
 
