@@ -272,6 +272,8 @@ func (ch *channel) leaderHint() string {
 func (ch *channel) Send(to uint64, m consensus.Message) {
 	if remote := ch.group.Load().remotes[to]; remote != nil {
 		remote.Send(ch.name, m)
+	} else {
+		m.Settle(false)
 	}
 }
 

@@ -38,3 +38,15 @@ func TestAConsenterMayCheckWhatAnotherOneProposes(t *testing.T) {
 		assert.Equal(t, id >= 1 && id <= 3 && id != own, host.Knows(id), id)
 	}
 }
+
+// TestAMessageForNobodyIsLostAndSaidSo: its sender may wait to hear of it.
+func TestAMessageForNobodyIsLostAndSaidSo(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.open(0)
+	defer func() { require.NoError(t, node.close()) }()
+	var host consensus.Host = node.channels[ch]
+	var left []bool
+	host.Send(99, consensus.Message{Sent: func(l bool) { left = append(left, l) }})
+	host.Send(99, consensus.Message{})
+	assert.Equal(t, []bool{false}, left)
+}

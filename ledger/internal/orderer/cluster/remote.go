@@ -103,15 +103,8 @@ func (r *Remote) Queued() int { return len(r.outgoing) }
 
 // Send queues a consenter's message. It is lost when too many wait.
 func (r *Remote) Send(channel string, m consensus.Message) {
-	if o := (outgoing{channel: channel, message: m}); !r.queue(o) {
-		o.settled(false)
-	}
-}
-
-// settled tells a message's sender whether it left.
-func (o *outgoing) settled(left bool) {
-	if o.message.Sent != nil {
-		o.message.Sent(left)
+	if !r.queue(outgoing{channel: channel, message: m}) {
+		m.Settle(false)
 	}
 }
 
@@ -138,7 +131,10 @@ func (r *Remote) queue(o outgoing) bool {
 
 // Run keeps a stream open until ctx ends. Messages that wait while there is none are lost.
 func (r *Remote) Run(ctx context.Context) error {
-	defer func() { _ = r.conn.Close() }()
+	defer func() {
+		_ = r.conn.Close()
+		r.discard()
+	}()
 	for ctx.Err() == nil {
 		err := r.stream(ctx)
 		if ctx.Err() != nil {
@@ -160,7 +156,7 @@ func (r *Remote) discard() {
 		select {
 		case o := <-r.outgoing:
 			r.bytes.Release(o.weight())
-			o.settled(false)
+			o.message.Settle(false)
 		default:
 			return
 		}
@@ -208,12 +204,12 @@ func (r *Remote) write(stream ordererpb.Cluster_StepClient, o outgoing) error {
 	}
 	payload, err := proto.Marshal(o.message.Payload)
 	if err != nil {
-		o.settled(false)
+		o.message.Settle(false)
 		return err
 	}
 	err = stream.Send(&ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
 		ConsensusRequest: &ordererpb.ConsensusRequest{Channel: o.channel, Payload: payload},
 	}})
-	o.settled(err == nil)
+	o.message.Settle(err == nil)
 	return err
 }

@@ -241,3 +241,16 @@ func TestWhatDoesNotFitIsLostAndSaidSo(t *testing.T) {
 	require.NoError(t, r.Submit("ch", 0, &commonpb.Envelope{Payload: make([]byte, queuedBytes+1)}), "a larger one waits alone")
 	require.ErrorIs(t, r.Submit("ch", 0, large), ErrOverload)
 }
+
+// TestWhatWaitsAtTheEndIsLostAndSaidSo: a connection ends while others go on, as one that another replaces.
+func TestWhatWaitsAtTheEndIsLostAndSaidSo(t *testing.T) {
+	conn, err := Dial("127.0.0.1:1", nil, nil, nil, 1<<20)
+	require.NoError(t, err)
+	e := &events{}
+	r := NewRemote("127.0.0.1:1", conn, e)
+	r.Send("ch", e.told(0))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, r.Run(ctx))
+	assert.Equal(t, []bool{false}, e.sent())
+}

@@ -227,3 +227,10 @@ type Message struct {
 	// Sent is called once when the message has left or is lost, by a goroutine that must not wait; it may be nil.
 	Sent func(left bool)
 }
+
+// Settle tells the sender whether the message has left.
+func (m Message) Settle(left bool) {
+	if m.Sent != nil {
+		m.Sent(left)
+	}
+}
