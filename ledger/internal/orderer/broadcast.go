@@ -140,7 +140,7 @@ func (w *waiter) giveUp() {
 func (n *Node) channel(name string) (*channel, error) {
 	ch, ok := n.channels[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: %q", errNoChannel, name)
+		return nil, fmt.Errorf("%w: %.249q", errNoChannel, name) // which is as long as a name may be
 	}
 	return ch, nil
 }

@@ -92,6 +92,22 @@ func TestStepIsForConsentersOnly(t *testing.T) {
 	assert.Equal(t, codes.Unauthenticated, status.Code(err), err)
 }
 
+// TestNoLongNameComesBack to an orderer, or one that says so: the channel is looked for first.
+func TestNoLongNameComesBack(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.open(0)
+	defer func() { require.NoError(t, node.close()) }()
+	name := strings.Repeat("\a", 1<<20)
+	for _, request := range []*ordererpb.StepRequest{
+		{Payload: &ordererpb.StepRequest_SubmitRequest{SubmitRequest: &ordererpb.SubmitRequest{Channel: name}}},
+		{Payload: &ordererpb.StepRequest_ConsensusRequest{ConsensusRequest: &ordererpb.ConsensusRequest{Channel: name}}},
+	} {
+		err := node.step([]byte("a certificate"), request, nil)
+		assert.Equal(t, codes.NotFound, status.Code(err))
+		assert.Less(t, len(err.Error()), 4<<10)
+	}
+}
+
 func TestAProposalOfAnotherOrdererIsRefused(t *testing.T) {
 	c := newCluster(t, func(*setup.Options) {})
 	node := c.open(0)
