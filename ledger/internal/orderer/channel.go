@@ -153,11 +153,15 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 	return w
 }
 
-// propose hands a transaction to the consenter that was checked under the configuration of that sequence.
+// propose hands a transaction to the consenter that was checked under the configuration of that sequence. A later one than at
+// the start may allow what the connections to the others do not carry.
 func (ch *channel) propose(raw []byte, sequence uint64, settle func(error)) error {
 	part := ch.part()
 	if part == nil {
 		return errNotConsenter
+	}
+	if most := ch.owner.maxMessage - messageSlack; len(raw)-envelopeBytes > most {
+		return fmt.Errorf("message payload is %d bytes and %w %d bytes until this orderer is restarted", len(raw)-envelopeBytes, errTooLarge, most)
 	}
 	config := protoutil.HeaderType(raw) == int32(commonpb.HeaderType_CONFIG)
 	return part.Submit(consensus.Proposal{Tx: raw, Config: config, Sequence: sequence, Settle: settle})

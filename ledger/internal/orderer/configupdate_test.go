@@ -111,17 +111,30 @@ func TestConfigurationsChangeAtOnePoint(t *testing.T) {
 	assert.Equal(t, []string{versions[0], versions[0], versions[0]}, versions)
 }
 
-// TestTransactionsMayBecomeLarger: after the restart of the orderers that an update of absolute_max_bytes asks for.
+// TestTransactionsMayBecomeLarger: after the restart of the orderers that an update of absolute_max_bytes asks for. Before it
+// they refuse what their connections do not carry, also what one has let in that was restarted earlier: nothing that comes
+// after such an entry would get to the others.
 func TestTransactionsMayBecomeLarger(t *testing.T) {
 	c := newCluster(t, func(o *setup.Options) { solo(o); o.AbsoluteMaxBytes, o.PreferredMaxBytes = 1<<20, 1<<20 })
-	stop := c.start(0)
+	node, stop := c.startNode(0)
 	c.order(c.updateTo(func(from *commonpb.Config) (*commonpb.Config, error) {
 		to := proto.Clone(from).(*commonpb.Config)
 		size, err := proto.Marshal(&ordererpb.BatchSize{MaxMessageCount: 500, AbsoluteMaxBytes: 16 << 20, PreferredMaxBytes: 1 << 20})
 		to.ChannelGroup.Groups["Orderer"].Values["BatchSize"].Value = size
 		return to, err
 	}, ordererAdmins))
+	c.order(c.message(ch, strings.Repeat("x", 1<<20-(4<<10))))
+	larger := c.message(ch, strings.Repeat("x", 1<<20))
+	r, err := c.broadcast(t.Context(), 0, larger)
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, r.Status)
+	assert.Contains(t, r.Info, "exceeds maximum allowed 1048576 bytes until this orderer is restarted")
+	var refused []commonpb.Status
+	node.channels[ch].forwarded(&ordererpb.SubmitRequest{Channel: ch, LastValidationSeq: 1, Payload: larger},
+		func(r *ordererpb.SubmitResponse) { refused = append(refused, r.Status) })
+	assert.Equal(t, []commonpb.Status{commonpb.Status_BAD_REQUEST}, refused)
 	stop()
 	c.start(0)
+	c.order(larger)
 	c.order(c.message(ch, strings.Repeat("x", 8<<20)))
 }
