@@ -36,7 +36,7 @@ func (p *pipeline) unsealed(ctx context.Context) error {
 	return p.distrust(ctx, fmt.Errorf("%w: it is of more than %d transactions", errUnsealed, p.position.Tx))
 }
 
-// distrust takes the open block back. It returns when that is done.
+// distrust takes the open block back, unless it is vouched for. It returns when that is done.
 func (p *pipeline) distrust(ctx context.Context, why error) error {
 	if p.rejoin() {
 		return ErrRewound

@@ -184,8 +184,8 @@ func (c *Chain) Position() Position {
 	return c.pipeline.position
 }
 
-// Rewound closes when the open block is taken back; ask for it after Position. It is another one as soon as Position has gone
-// back, which may be before the one before closes.
+// Rewound closes when what was received is taken back, but for what is vouched for; ask for it after Position. It is another
+// one as soon as Position has gone back, which may be before the one before closes.
 func (c *Chain) Rewound() <-chan struct{} { return c.pipeline.known.gone }
 
 // Add receives the next transaction in order; it waits while the pipeline is full. An
@@ -197,7 +197,8 @@ func (c *Chain) Attest(ctx context.Context, orderer string, word Word) error {
 	return c.pipeline.addWord(ctx, orderer, word)
 }
 
-// Distrust takes the open block back, for what was received of it is not what orderers have; ErrRewound says that it is done.
+// Distrust takes the open block back, unless enough orderers have vouched for all of it: one has not what was received, or
+// sends what none does. ErrRewound says that it is done.
 // Nothing is lost by that where clients are told of no transaction at one orderer's word.
 func (c *Chain) Distrust(ctx context.Context, why error) error { return c.pipeline.distrust(ctx, why) }
 

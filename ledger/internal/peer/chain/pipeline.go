@@ -52,6 +52,7 @@ type job struct {
 
 	base    *base                 // that it follows
 	bundle  *channelconfig.Bundle // the configuration in force there
+	bounds  bounds                // of a transaction: those of its block after it
 	weight  int64
 	arrived time.Time
 	applied chan struct{} // closed after stage 2; nil where nothing waits for it
@@ -101,9 +102,10 @@ type pipeline struct {
 	bytes   *semaphore.Weighted
 	busy    [stages]ops.Saturation
 
-	base  atomic.Pointer[base]
-	words *words
-	held  []done // on disk, and not to be told yet; of stage 3
+	base    atomic.Pointer[base]
+	words   *words
+	reached bounds // of the open block; of stage 2
+	held    []done // on disk, and not to be told yet; of stage 3
 
 	// Of the goroutine that receives:
 	known       *base
@@ -123,7 +125,13 @@ func newPipeline(c *Chain, workers int) *pipeline {
 		jobs: make(chan *job, queueItems), help: make(chan *job, queueItems), results: make(chan done, queueItems),
 		bytes: semaphore.NewWeighted(queueBytes),
 	}
-	p.base.Store(&base{position: c.ledger.next, bundle: c.ledger.bundle.Load(), gone: make(chan struct{})})
+	// A block that was open when the peer stopped began under the configuration of the last seal.
+	p.reached = newBounds(c.ledger.last.Load().bundle)
+	_, tail := c.store.OpenTail()
+	for _, tx := range tail {
+		p.reached, _ = p.reached.add(len(tx.Data), isConfig(protoutil.HeaderType(tx.Data)))
+	}
+	p.base.Store(p.here())
 	p.rejoin()
 	p.words = newWords(p.known, c.ledger.last.Load(), c.tail)
 	for _, d := range c.untold {
@@ -131,13 +139,6 @@ func newPipeline(c *Chain, workers int) *pipeline {
 		p.held = append(p.held, d)
 	}
 	c.untold, c.tail = nil, nil
-	// A block that was open when the peer stopped began under the configuration of the last seal.
-	p.blockBundle = c.ledger.last.Load().bundle
-	p.bounds = newBounds(p.blockBundle)
-	_, tail := c.store.OpenTail()
-	for _, tx := range tail {
-		p.bounds, _ = p.bounds.add(len(tx.Data), isConfig(protoutil.HeaderType(tx.Data)))
-	}
 	return p
 }
 
@@ -217,7 +218,7 @@ func (p *pipeline) addTx(ctx context.Context, raw []byte) error {
 	if !ok {
 		return p.unsealed(ctx)
 	}
-	j := &job{raw: raw, bundle: p.bundle, weight: int64(len(raw)), arrived: time.Now()}
+	j := &job{raw: raw, bundle: p.bundle, bounds: bounds, weight: int64(len(raw)), arrived: time.Now()}
 	if isConfig(kind) {
 		j.applied = make(chan struct{})
 	}
@@ -308,16 +309,17 @@ func (p *pipeline) commit(ctx context.Context) error {
 		p.check(j)
 		j.mu.Unlock()
 		d := done{at: l.next, weight: j.weight, run: j.base, holds: l.last.Load().holds() && j.header == nil}
+		var denied error
 		switch {
 		case j.distrust != nil:
-			d = p.rewind(j.distrust)
+			denied = j.distrust
 		case j.word != nil:
 			p.words.offer(l.next, l.state.Snapshot())
 			// A seal has decided on the running hash with which a block begins.
 			if p.words.say(j.by, *j.word) != Contradicts || j.word.Tx == 0 {
 				continue
 			}
-			d = p.rewind(fmt.Errorf("orderer %s has another running hash for it", j.by))
+			denied = fmt.Errorf("orderer %s has another running hash for it", j.by)
 		case j.header == nil:
 			start := time.Now()
 			code, err := l.decide(j.tx, j.code)
@@ -335,6 +337,7 @@ func (p *pipeline) commit(ctx context.Context) error {
 					p.words.offer(l.next, l.state.Snapshot())
 				}
 			}
+			p.reached = j.bounds
 			recorded := time.Now()
 			validation += decided.Sub(start)
 			state += recorded.Sub(decided)
@@ -342,14 +345,20 @@ func (p *pipeline) commit(ctx context.Context) error {
 			p.busy[stageCommit].Add(recorded.Sub(start))
 		default:
 			metadata, err := p.seal(j)
-			if err != nil {
-				d = p.rewind(err)
-			} else {
+			if denied = err; err == nil {
 				d.header, d.metadata, d.mark = j.header, metadata, l.mark()
+				p.reached = newBounds(d.mark.bundle)
 				p.words.sealed(d.mark)
 			}
 			d.validation, d.state = validation, state
 			validation, state = 0, 0
+		}
+		if denied != nil {
+			var taken bool
+			if d, taken = p.deny(denied); !taken {
+				p.discard(j)
+				continue
+			}
 		}
 		if j.applied != nil {
 			close(j.applied)

@@ -6,15 +6,18 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 )
 
-// ErrRewound says that the open block was taken back, because its seal does not verify: what
-// was received has to be fetched again, from Position on, best from another orderer.
-var ErrRewound = errors.New("the block's seal cannot be trusted: the block was taken back")
+// ErrRewound says that what was received cannot be trusted, and was taken back unless enough orderers have vouched for it:
+// what follows has to be fetched from Position on, best from another orderer.
+var ErrRewound = errors.New("what was received cannot be trusted and was taken back")
 
 // base is what items in the pipeline follow. A new one makes those in it stale.
 type base struct {
-	position Position
-	bundle   *channelconfig.Bundle
-	gone     chan struct{} // closes when there is a new one
+	position    Position
+	bundle      *channelconfig.Bundle
+	blockBundle *channelconfig.Bundle // in force when the open block began
+	bounds      bounds                // of the open block
+	taken       int                   // how often the open block was taken back before
+	gone        chan struct{}         // closes when there is a new one
 }
 
 // rejoin takes over what was taken back since the last item; of the goroutine that receives.
@@ -23,20 +26,42 @@ func (p *pipeline) rejoin() bool {
 	if now == p.known {
 		return false
 	}
-	p.known, p.position, p.bundle, p.blockBundle, p.config = now, now.position, now.bundle, now.bundle, nil
-	p.bounds = newBounds(now.bundle)
+	p.known, p.position, p.bundle, p.config = now, now.position, now.bundle, nil
+	p.blockBundle, p.bounds = now.blockBundle, now.bounds
 	return true
 }
 
-// rewind takes the open block back in stage 2 and gives what stage 3 is to do.
-func (p *pipeline) rewind(why error) done {
+// deny takes back in stage 2 what was received, for an orderer that was followed contradicts it, and gives what stage 3 is
+// to do, if anything. Where enough orderers have vouched for all of it, that one lies and the block stays: a liar would
+// have it fetched and judged again each time that it is followed. Only what came after the lie is dropped.
+func (p *pipeline) deny(why error) (d done, ok bool) {
 	l := p.chain.ledger
+	if l.next.Tx > 0 && p.words.decided(l.next) {
+		log.Errorf("[%s] what is said of block [%d] is not so, its %d transactions stay: %s", l.channelID, l.next.Block, l.next.Tx, why)
+		p.rebase(0, p.words.stayed)
+		return done{}, false
+	}
 	l.rewind()
-	now := &base{position: l.next, bundle: l.bundle.Load(), gone: make(chan struct{})}
-	before := p.base.Swap(now)
-	p.words.rewound(now)
+	p.reached = newBounds(l.bundle.Load())
+	p.rebase(1, p.words.rewound)
+	return done{at: l.next, distrust: why, run: p.base.Load()}, true
+}
+
+// rebase has all that is received from now on follow what stage 2 has now, after so many blocks more that were taken back.
+func (p *pipeline) rebase(taken int, tell func(now *base)) {
+	before, now := p.base.Load(), p.here()
+	now.taken = before.taken + taken
+	p.base.Store(now)
+	tell(now)
 	close(before.gone)
-	return done{at: l.next, distrust: why}
+}
+
+// here is where stage 2 is.
+func (p *pipeline) here() *base {
+	l := p.chain.ledger
+	return &base{
+		position: l.next, bundle: l.bundle.Load(), blockBundle: l.last.Load().bundle, bounds: p.reached, gone: make(chan struct{}),
+	}
 }
 
 // discard drops an item that follows what was taken back.

@@ -43,6 +43,7 @@ type words struct {
 	said    map[string]*speaker // by orderer
 	states  []reachedState      // not vouched for yet
 	vouched Position            // all before it is vouched for
+	denied  bool                // as many contradict what is open as have to vouch for it
 	toldAt  Position            // of that, what the state that is told of this run has
 	shownAt Position            // and of any run: what was told of one that was taken back is still so
 	agreed  []Position          // scratch
@@ -124,6 +125,21 @@ func (w *words) rewound(run *base) {
 	w.judgeAll()
 }
 
+// stayed goes on with the open block as it is: what comes follows another base.
+func (w *words) stayed(run *base) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.run = run
+}
+
+// decided reports whether enough orderers have vouched for all before a position. Where as many contradict it, more lie than
+// may, and nothing is.
+func (w *words) decided(at Position) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.denied && !w.vouched.Before(at)
+}
+
 // say takes an orderer's word.
 func (w *words) say(orderer string, word Word) Judgement {
 	w.mu.Lock()
@@ -182,7 +198,7 @@ func (w *words) judgeAll() {
 		}
 		agreed = append(agreed, s.agreed)
 	}
-	if against >= w.need {
+	if w.denied = against >= w.need; w.denied {
 		select {
 		case w.lied <- lie{w.run, fmt.Errorf("%d orderers have another order", against)}:
 		default:
@@ -225,7 +241,7 @@ func (w *words) tell() {
 func (w *words) covered(run *base) Position {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if run != w.run {
+	if run.taken != w.run.taken {
 		return Position{}
 	}
 	return w.toldAt

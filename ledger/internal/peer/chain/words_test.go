@@ -238,6 +238,7 @@ func TestWhatWasToldIsStillSoWhenTheRunIsTakenBack(t *testing.T) {
 	r.attest("a", one, two)
 	r.Say("b", word(w, one, two))
 	r.isTold(second, "b", Position{1, 1})
+	require.NoError(t, r.Add(context.Background(), must(w.Make(put(w, "x", "lie"))))) // which nobody has vouched for
 	rewound := r.Rewound()
 	require.ErrorIs(t, r.Distrust(context.Background(), errors.New("it has no such place")), ErrRewound)
 	<-rewound
