@@ -80,6 +80,18 @@ func TestAnEmptyBlockIsRefused(t *testing.T) {
 	assert.EqualValues(t, 1, r.Height())
 }
 
+// TestAWrongSealLeavesRoomInThePipeline: what it weighs is given back, or a few liars' seals would fill it for good.
+func TestAWrongSealLeavesRoomInThePipeline(t *testing.T) {
+	w := streamWorld(t)
+	r := startRig(t, w, t.TempDir(), Options{})
+	require.NoError(t, r.Add(context.Background(), must(w.Make(put(w, "a", "1")))))
+	rewound := r.Rewound()
+	header, metadata := w.NewOrderer().Seal([][]byte{must(w.Make(put(w, "b", "1")))})
+	require.NoError(t, r.Seal(context.Background(), header, metadata))
+	<-rewound
+	r.onDisk()
+}
+
 // writeBlock puts a block with these items into a ledger's files, under the seal of the transactions sealed.
 func writeBlock(t *testing.T, w *peertest.World, dir string, items, sealed [][]byte, flags ...byte) {
 	t.Helper()

@@ -359,6 +359,7 @@ func (p *pipeline) commit(ctx context.Context) error {
 				p.discard(j)
 				continue
 			}
+			d.weight = j.weight
 		}
 		if j.applied != nil {
 			close(j.applied)
