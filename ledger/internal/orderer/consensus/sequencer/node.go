@@ -66,6 +66,9 @@ type Node struct {
 
 	saturation ops.Saturation // saturation is of the goroutine that applies
 
+	tell   func(level ops.Level, format string, args ...any) // tell writes to the log
+	silent bool                                              // silent is whether it is told that the sequencer does not answer
+
 	// Of the goroutine that applies:
 	next   uint64           // number of the next blob
 	sealed uint64           // number of the first blob that was not in a sealed block at the start
@@ -79,6 +82,7 @@ func newNode(channel string, conn *grpc.ClientConn, cutInterval func() time.Dura
 		channel: channel, conn: conn, sequencer: sequencerpb.NewSequencerClient(conn), host: host, intake: consensus.NewIntake(),
 		next: number(host.From()), sealed: number(host.Applied()),
 		block: consensus.NewBlockTimer(cutInterval), syncer: consensus.NewSyncer(syncBytes, host.Sync),
+		tell: func(level ops.Level, format string, args ...any) { log.Log(1, level, format, args...) },
 	}
 	if n.next == 1 {
 		n.hashed = new(sequencer.Chain)
@@ -147,7 +151,7 @@ func fatal(err error) bool {
 
 // session lasts as long as the connection does; it always errs.
 func (n *Node) session(ctx context.Context) error {
-	last, err := n.sequencer.Last(ctx, &sequencerpb.LastRequest{Channel: n.channel})
+	last, err := n.last(ctx)
 	if err != nil {
 		return away{err}
 	}
