@@ -20,9 +20,9 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/clients"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
-	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/bftbench/store"
 	"github.com/qioi/qioi/ledger/internal/porttest"
+	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // TestMain lets this test's own program be the replicas of a run with processes.

@@ -11,8 +11,8 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/clients"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
-	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // Result is what a run has measured, or the simulator has computed.

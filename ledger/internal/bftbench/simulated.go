@@ -11,7 +11,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
-	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
+	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // errProcessors is why some runs are refused.

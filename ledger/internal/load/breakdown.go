@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	pipeline "github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/network"
+	pipeline "github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // Breakdown is where the time went by the nodes' own metrics, from the end of the warm-up

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	pipeline "github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/network"
+	pipeline "github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // toyNode is an operations endpoint with the series of a stage; its process may be another one from a moment on.

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/link"
-	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // executor makes the writes of ordered batches, strictly in their order, and answers the clients.

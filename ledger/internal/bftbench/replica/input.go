@@ -12,9 +12,9 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/link"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
-	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // accept takes connections, each with a goroutine that reads it. So many decode at once as the stage has threads.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/link"
-	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // errBehind ends a replica that has missed so much that it would have to fetch the state.

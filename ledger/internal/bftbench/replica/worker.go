@@ -6,9 +6,9 @@ import (
 	"unsafe"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
-	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // worker steps the core. One goroutine uses it.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
+	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // chunks is how many times each operation is measured.

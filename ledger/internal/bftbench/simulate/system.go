@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/link"
-	"github.com/qioi/qioi/ledger/internal/bftbench/stage"
 	"github.com/qioi/qioi/ledger/internal/process"
+	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
 // measureConnections writes frames of two sizes through loopback. The sender's thread pays for its part; the receiver's is
