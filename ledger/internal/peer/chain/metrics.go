@@ -113,12 +113,10 @@ func (m *channelMetrics) transaction(tx *validate.Tx, code Code) {
 		return
 	}
 	key := seriesKey{tx.Chaincode, tx.Version, int32(tx.Type), code}
-	if len(tx.Chaincode)+len(tx.Version) > maxLabel { // of a transaction that nobody has endorsed it may be anything
-		key.chaincode, key.version = "other", ""
-	}
 	counter := m.series[key]
 	if counter == nil {
-		if len(m.series) >= maxSeries {
+		// Names may be anything in a transaction that nobody has endorsed.
+		if len(m.series) >= maxSeries || len(tx.Chaincode)+len(tx.Version) > maxLabel {
 			key.chaincode, key.version = "other", ""
 		}
 		counter = m.all.transactions.WithLabelValues(m.id, tx.Type.String(), key.chaincode+":"+key.version, code.String())
