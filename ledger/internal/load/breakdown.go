@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/qioi/qioi/ledger/internal/network"
 	pipeline "github.com/qioi/qioi/ledger/internal/stage"
 )
@@ -16,7 +18,7 @@ import (
 type Breakdown struct {
 	Stages []StageTimes `json:"stages"`
 	Busy   []Busy       `json:"busy"`
-	// Orderers are the stages of orderers by PBFT and Zyzzyva.
+	// Orderers are the stages of orderers, and what waits for others.
 	Orderers []OrdererStage `json:"orderers,omitempty"`
 	Missing  []string       `json:"missing_nodes,omitempty"` // did not answer, or were restarted meanwhile
 }
@@ -71,15 +73,21 @@ var busySources = []struct {
 	{"flush", "qioi_pipeline_busy_seconds_total", []label{{"stage", "flush"}}},
 }
 
-// ordererSources are the stages of orderers by PBFT and Zyzzyva: the counter of each one's working time, and what waits for it.
-var ordererSources = []struct {
-	stage, busy string
+// ordererSource is a stage of orderers: the counter of its working time, and what waits for it.
+type ordererSource struct {
+	stage, busy string // busy is empty where others do the work
 	labels      []label
 	queues      []string
-}{
+}
+
+// ordererSources are the stages of all kinds of orderers, each of which has some of them.
+var ordererSources = []ordererSource{
 	{"order", "qioi_orderer_busy_seconds_total", nil, []string{"proposals", "messages"}},
 	{"write", "qioi_orderer_stage_busy_seconds_total", []label{{"stage", "write"}}, []string{"write"}},
 	{"apply", "qioi_orderer_stage_busy_seconds_total", []label{{"stage", "apply"}}, []string{"apply"}},
+	{"replicate", "", nil, []string{"replicate"}},
+	{"broker", "", nil, []string{"broker"}},
+	{"sequencer", "", nil, []string{"sequencer"}},
 }
 
 // observer asks a channel's peers and orderers.
@@ -189,30 +197,41 @@ func (w *window) busiest(family string, labels []label) (most Busy) {
 
 // orderers tells of the stages of those orderers whose queues say for how long items wait.
 func (w *window) orderers() (all []OrdererStage) {
-	var names []string
-	var counted [][]pipeline.Sample
-	for _, node := range w.nodes {
-		if len(node.after.series("qioi_orderer_queue_wait_seconds_total", w.ours)) > 0 {
-			names, counted = append(names, node.name), append(counted, w.ordererStages(node))
-		}
-	}
-	if len(names) == 0 {
+	nodes := slices.DeleteFunc(slices.Clone(w.nodes), func(node seen) bool { return !w.waits(node) })
+	if len(nodes) == 0 {
 		return nil
+	}
+	sources := slices.DeleteFunc(slices.Clone(ordererSources), func(source ordererSource) bool {
+		return !slices.ContainsFunc(nodes, func(node seen) bool { return w.waits(node, source.queues...) })
+	})
+	var counted [][]pipeline.Sample
+	for _, node := range nodes {
+		counted = append(counted, w.ordererStages(node, sources))
 	}
 	for _, times := range pipeline.Breakdown(counted, w.elapsed.Seconds()) {
 		one := OrdererStage{Times: times}
 		if times.Most > 0 {
-			one.Node, one.Most = names[times.Most-1], 0
+			one.Node, one.Most = nodes[times.Most-1].name, 0
 		}
 		all = append(all, one)
 	}
 	return all
 }
 
+// waits reports whether a node says for how long items wait in one of these queues, or in any where none is named.
+func (w *window) waits(node seen, queues ...string) bool {
+	return slices.ContainsFunc(node.after.series("qioi_orderer_queue_wait_seconds_total", w.ours), func(metric *dto.Metric) bool {
+		return len(queues) == 0 || slices.ContainsFunc(queues, func(queue string) bool { return label{"queue", queue}.on(metric) })
+	})
+}
+
 // ordererStages is what the stages of an orderer have counted.
-func (w *window) ordererStages(node seen) (all []pipeline.Sample) {
-	for _, source := range ordererSources {
-		s := pipeline.Sample{Name: source.stage, Threads: 1, Capacity: pipeline.Unstated, Busy: w.gained(node, source.busy, source.labels...)}
+func (w *window) ordererStages(node seen, sources []ordererSource) (all []pipeline.Sample) {
+	for _, source := range sources {
+		s := pipeline.Sample{Name: source.stage, Threads: pipeline.Elsewhere, Capacity: pipeline.Unstated}
+		if source.busy != "" {
+			s.Threads, s.Busy = 1, w.gained(node, source.busy, source.labels...)
+		}
 		for _, queue := range source.queues {
 			s.Units += int64(w.gained(node, "qioi_orderer_queue_items_total", label{"queue", queue}))
 			s.Waited += w.gained(node, "qioi_orderer_queue_wait_seconds_total", label{"queue", queue})

@@ -122,6 +122,29 @@ func TestTheBreakdownHasTheStagesOfOrderers(t *testing.T) {
 	assert.Contains(t, b.text(), pipeline.Head("orderer")+"order             40    200.000      7.500         30% orderer2               4.0\n")
 }
 
+// TestTheBreakdownHasTheStagesThatTheOrderersHave: those by Raft write and apply where they order, and wait for each other.
+func TestTheBreakdownHasTheStagesThatTheOrderersHave(t *testing.T) {
+	one, two, peer := newToyNode(t, "orderer1"), newToyNode(t, "orderer2"), newToyNode(t, "peer0")
+	o := &observer{channel: "mychannel", nodes: []network.Node{peer.Node, one.Node, two.Node}}
+	before := scrape(context.Background(), o.nodes)
+	for _, n := range []*toyNode{one, two} {
+		n.steps.WithLabelValues("mychannel").Add(1)
+		for _, queue := range []string{"proposals", "messages", "replicate"} {
+			n.came.WithLabelValues("mychannel", queue).Add(50)
+			n.waited.WithLabelValues("mychannel", queue).Add(2)
+		}
+	}
+	one.steps.WithLabelValues("mychannel").Add(4)
+	b := o.compare(before, scrape(context.Background(), o.nodes), 10*time.Second)
+	require.Len(t, b.Orderers, 2)
+	assert.Equal(t, OrdererStage{pipeline.Times{
+		Stage: "replicate", Threads: pipeline.Elsewhere, Rate: 10, Wait: 40, Queue: 0.2, Capacity: pipeline.Unstated,
+	}, ""}, b.Orderers[1])
+	assert.Contains(t, b.text(), pipeline.Head("orderer")+
+		"order             20     40.000     30.000         50% orderer1               0.4\n"+
+		"replicate         10     40.000          -           -        -               0.2\n")
+}
+
 func TestNodesThatCannotBeComparedAreNamed(t *testing.T) {
 	steady, restarted, dead := newToyNode(t, "steady"), newToyNode(t, "restarted"), newToyNode(t, "dead")
 	dead.Operations = "127.0.0.1:1"

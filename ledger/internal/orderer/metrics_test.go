@@ -3,6 +3,7 @@ package orderer
 import (
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,58 @@ func TestReplicasShowTheirStages(t *testing.T) {
 					assert.NotContains(t, page(), `qioi_orderer_`+series+`{channel="mychannel",queue="`+queue+`"} 0`+"\n")
 					assert.Contains(t, page(), `qioi_orderer_`+series+`{channel="mychannel",queue="`+queue+`"} `)
 				}
+			}
+		})
+	}
+}
+
+// TestConsentersShowWhatWaits, each in the queues that it has, after a transaction has passed them. Of several orderers it is
+// the leader's that waits for a majority.
+func TestConsentersShowWhatWaits(t *testing.T) {
+	one := func(o *setup.Options) { o.Orderers = 1 }
+	for consenter, kind := range map[string]struct {
+		start  func(t *testing.T) *testCluster
+		queues []string
+	}{
+		"solo": {func(t *testing.T) *testCluster {
+			c := newCluster(t, func(o *setup.Options) { o.Consenter, o.Orderers = "solo", 1 })
+			c.start(0)
+			return c
+		}, []string{"proposals", "replicate"}},
+		"raft": {func(t *testing.T) *testCluster {
+			c := newCluster(t, func(*setup.Options) {})
+			for i := range 3 {
+				c.start(i)
+			}
+			return c
+		}, []string{"proposals", "messages", "replicate"}},
+		"kafka": {func(t *testing.T) *testCluster {
+			c, _ := newKafkaCluster(t, one)
+			c.start(0)
+			return c
+		}, []string{"broker", "messages"}},
+		"sequencer": {func(t *testing.T) *testCluster {
+			c, at := newSequencerCluster(t, one)
+			c.spawnSequencer(at)
+			c.start(0)
+			return c
+		}, []string{"proposals", "sequencer", "messages"}},
+	} {
+		t.Run(consenter, func(t *testing.T) {
+			c := kind.start(t)
+			c.orderAt(0, "first")
+			pages := func() (all string) {
+				for i := range c.orderers() {
+					all += metricsOf(t, c.node(i).Operations)
+				}
+				return all
+			}
+			for _, queue := range kind.queues {
+				for _, series := range []string{"queue_items_total", "queue_wait_seconds_total"} {
+					counted := regexp.MustCompile(`qioi_orderer_` + series + `\{channel="mychannel",queue="` + queue + `"\} (0\.|[1-9])`)
+					assert.Eventually(t, func() bool { return counted.MatchString(pages()) }, time.Minute, 10*time.Millisecond, counted)
+				}
+				assert.Equal(t, c.orderers(), strings.Count(pages(), `qioi_orderer_queue_depth{channel="mychannel",queue="`+queue+`"} `), queue)
 			}
 		})
 	}

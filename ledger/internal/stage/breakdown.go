@@ -5,7 +5,7 @@ import "fmt"
 // Times is one stage of all replicas together.
 type Times struct {
 	Stage      string  `json:"stage"`
-	Threads    int     `json:"threads"`           // Threads is of each replica; 0: the worker does it.
+	Threads    int     `json:"threads"`           // Threads is of each replica; 0: the worker does it; Elsewhere: others do.
 	Rate       float64 `json:"rate"`              // Rate is items per second.
 	Wait       float64 `json:"wait_ms"`           // Wait is how long an item was in the stage's queue, in the mean.
 	Service    float64 `json:"service_ms"`        // Service is how long a thread then worked on it, in the mean.
@@ -17,6 +17,9 @@ type Times struct {
 
 // Unstated is the capacity of a queue that no number of items bounds: it has no bound of its own, or several of other kinds.
 const Unstated = -1
+
+// Elsewhere is the number of threads of a stage whose work others do: all that is known of it is for how long items wait.
+const Elsewhere = -1
 
 // Breakdown tells by stage where the time went, of what each replica's stages, in one order, have counted in so many seconds.
 func Breakdown(replicas [][]Sample, seconds float64) []Times {
@@ -57,5 +60,9 @@ func (t Times) Text(most string) string {
 	case t.Capacity == Unstated:
 		wait, queue = fmt.Sprintf("%.3f", t.Wait), fmt.Sprintf("%.1f", t.Queue)
 	}
-	return fmt.Sprintf("%-11s %8.0f %10s %10.3f %10.0f%% %8s %17s\n", t.Stage, t.Rate, wait, t.Service, 100*t.Saturation, most, queue)
+	service, saturation := fmt.Sprintf("%.3f", t.Service), fmt.Sprintf("%.0f%%", 100*t.Saturation)
+	if t.Threads == Elsewhere {
+		service, saturation, most = "-", "-", "-"
+	}
+	return fmt.Sprintf("%-11s %8.0f %10s %10s %11s %8s %17s\n", t.Stage, t.Rate, wait, service, saturation, most, queue)
 }

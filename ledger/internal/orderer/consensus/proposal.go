@@ -1,8 +1,6 @@
 package consensus
 
 import (
-	"sync"
-
 	"golang.org/x/sync/semaphore"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
@@ -28,16 +26,13 @@ const (
 
 // Intake is a queue of proposals, bounded in number and in bytes. Any goroutine may put; one takes.
 type Intake struct {
-	queue chan Proposal
+	line  *Line[Proposal]
 	bytes *semaphore.Weighted
-
-	mu    sync.Mutex // mu is held while one is put, so that none is taken before it is counted
-	waits ops.Waits
 }
 
 // NewIntake makes an empty queue.
 func NewIntake() *Intake {
-	return &Intake{queue: make(chan Proposal, queuedProposals), bytes: semaphore.NewWeighted(queuedBytes)}
+	return &Intake{line: NewLine[Proposal](queuedProposals), bytes: semaphore.NewWeighted(queuedBytes)}
 }
 
 // Put queues a proposal, or says ErrOverload.
@@ -45,25 +40,20 @@ func (q *Intake) Put(p Proposal) error {
 	if !q.bytes.TryAcquire(weight(p)) {
 		return ErrOverload
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	select {
-	case q.queue <- p:
-		q.waits.Put(1)
-		return nil
-	default:
+	if !q.line.Put(p) {
 		q.bytes.Release(weight(p))
 		return ErrOverload
 	}
+	return nil
 }
 
 // C gives the proposals, in order. Each that is received from it is told to Taken.
-func (q *Intake) C() <-chan Proposal { return q.queue }
+func (q *Intake) C() <-chan Proposal { return q.line.C() }
 
 // Next takes the next proposal if one waits.
 func (q *Intake) Next() (p Proposal, waits bool) {
 	select {
-	case p = <-q.queue:
+	case p = <-q.line.C():
 		q.Taken(p)
 		return p, true
 	default:
@@ -74,20 +64,14 @@ func (q *Intake) Next() (p Proposal, waits bool) {
 // Taken is for a proposal that waits no longer.
 func (q *Intake) Taken(p Proposal) {
 	q.bytes.Release(weight(p))
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.waits.Begin(1)
+	q.line.Taken()
 }
 
 // Stands tells what the queue has counted. Any goroutine may ask.
-func (q *Intake) Stands() ops.Stood {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.waits.Stands()
-}
+func (q *Intake) Stands() ops.Stood { return q.line.Stands() }
 
 // Len is how many proposals wait.
-func (q *Intake) Len() int { return len(q.queue) }
+func (q *Intake) Len() int { return q.line.Len() }
 
 // weight is what a proposal takes of the bound. One that is larger takes all of it.
 func weight(p Proposal) int64 { return int64(min(len(p.Tx), queuedBytes)) }

@@ -4,12 +4,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 )
+
+// shown is a host that registers series.
+type shown struct {
+	machine
+	registry *prometheus.Registry
+}
+
+func (s *shown) Registry() prometheus.Registerer { return s.registry }
 
 // TestEachKindGivesASoundConfiguration, in both modes.
 func TestEachKindGivesASoundConfiguration(t *testing.T) {
@@ -20,8 +29,12 @@ func TestEachKindGivesASoundConfiguration(t *testing.T) {
 			for _, s.Unpaced = range []bool{false, true} {
 				assert.Equal(t, s.Unpaced, configOf(s).Delays == Delays{})
 				s.Dir = t.TempDir()
-				c, err := kind.Open(s, &machine{})
+				host := &shown{registry: prometheus.NewRegistry()}
+				c, err := kind.Open(s, host)
 				require.NoError(t, err)
+				families, err := host.registry.Gather()
+				require.NoError(t, err)
+				assert.Len(t, families, 3, "the queues' depths, items and waits")
 				require.NoError(t, c.(*Node).close())
 			}
 		}

@@ -22,7 +22,7 @@ var Raft = consensus.Kind{
 				cfg.Voters = append(cfg.Voters, id+1)
 			}
 		}
-		return Open(cfg, host)
+		return openShown(cfg, host)
 	},
 }
 
@@ -33,8 +33,17 @@ var Solo = consensus.Kind{
 		cfg := configOf(s)
 		cfg.Raft = channelconfig.RaftOptions{TickInterval: 100 * time.Millisecond, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 16 << 20}
 		cfg.Voters = []uint64{s.ID}
-		return Open(cfg, host)
+		return openShown(cfg, host)
 	},
+}
+
+func openShown(cfg Config, host consensus.Host) (consensus.Consenter, error) {
+	n, err := Open(cfg, host)
+	if err != nil {
+		return nil, err
+	}
+	n.show()
+	return n, nil
 }
 
 const folder = "raft"

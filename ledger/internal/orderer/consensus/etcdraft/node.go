@@ -54,19 +54,21 @@ type Node struct {
 	outbox *outbox
 
 	intake     *consensus.Intake
-	messages   chan *raftpb.Message
+	messages   *consensus.Line[*raftpb.Message]
 	reports    *reports
 	leader     atomic.Uint64
 	saturation ops.Saturation
 
 	// Of the run goroutine:
-	applied  uint64 // applied is the last applied entry
-	proposed uint64 // proposed is the last entry that this leader has appended
-	block    *consensus.BlockTimer
-	syncer   *consensus.Syncer
-	snapshot place // snapshot is what the sync under way is for
-	configs  configs
-	roll     roll
+	applied     uint64 // applied is the last applied entry
+	proposed    uint64 // proposed is the last entry that this leader has appended
+	block       *consensus.BlockTimer
+	syncer      *consensus.Syncer
+	snapshot    place             // snapshot is what the sync under way is for
+	batch       []*raftpb.Message // batch is those that are stepped together
+	replicating replicating
+	configs     configs
+	roll        roll
 }
 
 // Open recovers the node's log; Run starts it.
@@ -80,7 +82,7 @@ func Open(cfg Config, host consensus.Host) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, log: l, host: host,
-		intake: consensus.NewIntake(), messages: make(chan *raftpb.Message, queuedMessages), reports: newReports(),
+		intake: consensus.NewIntake(), messages: consensus.NewLine[*raftpb.Message](queuedMessages), reports: newReports(),
 		block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(cfg.Raft.SnapshotInterval, host.Sync),
 		roll: roll{heard: map[uint64]uint64{}},
 	}
@@ -135,7 +137,7 @@ func (n *Node) start(ctx context.Context) error {
 func (n *Node) Leader() uint64 { return n.leader.Load() }
 
 // Queued implements consensus.Consenter: at 4096 of either more are refused or lost.
-func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), len(n.messages) }
+func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), n.messages.Len() }
 
 // Busy implements consensus.Consenter; fsync counts as work.
 func (n *Node) Busy() float64 { return n.saturation.Seconds() }
@@ -165,10 +167,7 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	if m.GetTo() != n.cfg.ID || !n.host.Knows(m.GetFrom()) {
 		return nil
 	}
-	select {
-	case n.messages <- m:
-	default:
-	}
+	n.messages.Put(m)
 	return nil
 }
 
@@ -205,7 +204,7 @@ func (n *Node) Run(ctx context.Context) (err error) {
 			return nil
 		case <-ticker.C:
 			work = n.tick
-		case m := <-n.messages:
+		case m := <-n.messages.C():
 			work = func() { n.take(m) }
 		case p := <-n.accepting():
 			work = func() { n.propose(p) }
@@ -246,18 +245,20 @@ func (n *Node) close() error {
 
 // take steps this message and those that wait behind it, so that they share one Ready.
 func (n *Node) take(m *raftpb.Message) {
-	for {
-		n.roll.heard[m.GetFrom()] = n.roll.ticks
-		n.outbox.spares.acknowledged(m)
-		// An error means that the message is not for us or out of date: nothing to do about it.
-		if err := n.raft.Step(m); err != nil {
-			log.Debugf("[channel: %s] message %s from %d: %s", n.cfg.Channel, m.GetType(), m.GetFrom(), err)
+	for n.batch = n.messages.Rest(append(n.batch, m)); len(n.batch) > 0; n.batch = n.messages.Rest(n.batch[:0]) {
+		for _, m := range n.batch {
+			n.step(m)
 		}
-		select {
-		case m = <-n.messages:
-		default:
-			return
-		}
+		clear(n.batch)
+	}
+}
+
+func (n *Node) step(m *raftpb.Message) {
+	n.roll.heard[m.GetFrom()] = n.roll.ticks
+	n.outbox.spares.acknowledged(m)
+	// An error means that the message is not for us or out of date: nothing to do about it.
+	if err := n.raft.Step(m); err != nil {
+		log.Debugf("[channel: %s] message %s from %d: %s", n.cfg.Channel, m.GetType(), m.GetFrom(), err)
 	}
 }
 

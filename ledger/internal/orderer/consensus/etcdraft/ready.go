@@ -24,12 +24,14 @@ func (n *Node) handleReady(ctx context.Context) error {
 		if rd.SoftState != nil {
 			n.noteLeader(rd.SoftState.Lead)
 		}
+		n.replicating.committed(rd.CommittedEntries)
 		// A leader's messages may leave before its own fsync: it counts itself only
 		// after it (Raft thesis, 10.2.1). Everybody else promises something with them.
 		leads := n.leads()
 		if leads {
 			n.outbox.send(rd.Messages)
 			if last := len(rd.Entries); last > 0 {
+				n.replicating.appended(rd.Entries)
 				n.proposed = rd.Entries[last-1].GetIndex()
 				n.outbox.pacer.Appended(n.proposed, time.Now())
 				letSend()
@@ -125,6 +127,7 @@ func (n *Node) noteLeader(leader uint64) {
 	n.block.Stop()
 	n.configs.refuse(consensus.ErrNotLeader)
 	n.outbox.newTerm()
+	n.replicating.deposed()
 	n.host.LeaderChanged(before, leader)
 }
 

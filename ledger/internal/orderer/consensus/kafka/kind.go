@@ -19,6 +19,8 @@ func open(s consensus.Settings, host consensus.Host) (consensus.Consenter, error
 	if err != nil {
 		return nil, err
 	}
+	consensus.ShowQueue(host.Registry(), s.Channel, "broker", n.writing.Stands)
+	consensus.ShowWaits(host.Registry(), s.Channel, "messages", n.read.Stands)
 	host.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "qioi", Subsystem: "orderer", Name: "kafka_connected", Help: "1 once the topic can be written to and is read to its end.",
 		ConstLabels: prometheus.Labels{"channel": s.Channel},

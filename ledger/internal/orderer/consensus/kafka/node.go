@@ -86,7 +86,9 @@ type Node struct {
 	session   []byte // in this run's CONNECT, by which it is recognised
 	connected atomic.Bool
 
-	saturation ops.Saturation // saturation is of the goroutine that applies
+	writing    consensus.Tally // writing counts records until the brokers have them, or will not
+	read       consensus.Tally // read counts records that were read, until they are applied
+	saturation ops.Saturation  // saturation is of the goroutine that applies
 
 	// Of the goroutine that applies:
 	next   int64 // offset of the next record
@@ -132,7 +134,7 @@ func (n *Node) Connected() bool { return n.connected.Load() }
 
 // Queued implements consensus.Consenter: records that wait to be taken by a broker, and to be applied.
 func (n *Node) Queued() (proposals, messages int) {
-	return int(n.client.BufferedProduceRecords()), int(n.client.BufferedFetchRecords())
+	return int(n.client.BufferedProduceRecords()), int(n.client.BufferedFetchRecords()) + n.read.Stands().Length
 }
 
 // Busy implements consensus.Consenter.
@@ -151,8 +153,12 @@ func (n *Node) write(m *ordererpb.KafkaMessage, done func(error)) error {
 	if err != nil {
 		return err
 	}
+	n.writing.Put(1)
 	// The record outlives its caller: cancelled half way it might be in the topic, or not.
-	n.client.TryProduce(context.Background(), &kgo.Record{Value: value}, func(_ *kgo.Record, err error) { done(explain(err)) })
+	n.client.TryProduce(context.Background(), &kgo.Record{Value: value}, func(_ *kgo.Record, err error) {
+		n.writing.Begin(1)
+		done(explain(err))
+	})
 	return nil
 }
 
@@ -185,6 +191,7 @@ func (n *Node) Run(ctx context.Context) error {
 	group.Go(func() error {
 		for {
 			fetches := n.client.PollFetches(groupCtx)
+			n.read.Put(fetches.NumRecords())
 			select {
 			case fetched <- fetches:
 			case <-groupCtx.Done():
@@ -261,6 +268,7 @@ func (n *Node) apply(ctx context.Context, fetched <-chan kgo.Fetches) (err error
 
 // take applies what was read.
 func (n *Node) take(fetches kgo.Fetches) error {
+	n.read.Begin(fetches.NumRecords())
 	for _, failed := range fetches.Errors() {
 		if err := n.judge(failed.Err); err != nil {
 			return err

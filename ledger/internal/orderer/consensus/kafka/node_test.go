@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka/kafkatest"
@@ -163,6 +164,26 @@ func TestNothingIsAcceptedBeforeTheTopicIsReadToItsEnd(t *testing.T) {
 	require.NoError(t, err)
 	defer n.client.Close()
 	require.ErrorIs(t, n.Submit(consensus.Proposal{Tx: []byte("early")}), ErrStarting)
+}
+
+// TestRecordsWaitForTheBrokersAndToBeApplied, this orderer's first one as well.
+func TestRecordsWaitForTheBrokersAndToBeApplied(t *testing.T) {
+	s := newSite(t)
+	m := newMachine()
+	n, _, _ := s.run(m, time.Hour)
+	connected(t, n)
+	order(t, n, "a")
+	s.write(regular(t, "b"))
+	await(t, m, []string{}, []string{"a", "b"})
+	for queue, want := range map[*consensus.Tally]uint64{&n.writing: 2, &n.read: 3} {
+		stands := queue.Stands()
+		assert.Positive(t, stands.Waited)
+		assert.Equal(t, ops.Stood{Came: want, Waited: stands.Waited}, stands)
+	}
+	require.Eventually(t, func() bool { // the client counts a record until its promise has returned
+		proposals, messages := n.Queued()
+		return proposals+messages == 0
+	}, time.Minute, time.Millisecond)
 }
 
 func TestOnlyTheOpenBlocksTimeToCutCounts(t *testing.T) {

@@ -19,6 +19,9 @@ func open(s consensus.Settings, host consensus.Host) (consensus.Consenter, error
 		return nil, err
 	}
 	n := newNode(s.Channel, conn, s.CutInterval, host)
+	consensus.ShowWaits(host.Registry(), s.Channel, "proposals", n.intake.Stands)
+	consensus.ShowQueue(host.Registry(), s.Channel, "sequencer", n.asked.Stands)
+	consensus.ShowWaits(host.Registry(), s.Channel, "messages", n.read.Stands)
 	host.Registry().MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "qioi", Subsystem: "orderer", Name: "sequencer_connected", Help: "1 while the sequencer takes blobs, once its log is read to where it ended.",
 		ConstLabels: prometheus.Labels{"channel": s.Channel},

@@ -64,7 +64,9 @@ type Node struct {
 	// open guards what is between connected and intake: nothing comes in after a connection's end has emptied it.
 	open sync.RWMutex
 
-	saturation ops.Saturation // saturation is of the goroutine that applies
+	asked      consensus.Tally // asked counts what was sent to the sequencer and has no answer
+	read       consensus.Tally // read counts blobs that were read, until they are applied
+	saturation ops.Saturation  // saturation is of the goroutine that applies
 
 	tell   func(level ops.Level, format string, args ...any) // tell writes to the log
 	silent bool                                              // silent is whether it is told that the sequencer does not answer
@@ -94,7 +96,7 @@ func newNode(channel string, conn *grpc.ClientConn, cutInterval func() time.Dura
 func number(at chain.Applied) uint64 { return max(1, at.Index) }
 
 // Queued implements consensus.Consenter.
-func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), 0 }
+func (n *Node) Queued() (proposals, messages int) { return n.intake.Len(), n.read.Stands().Length }
 
 // Busy implements consensus.Consenter.
 func (n *Node) Busy() float64 { return n.saturation.Seconds() }
@@ -176,9 +178,11 @@ func (n *Node) session(ctx context.Context) error {
 			if err != nil {
 				return away{err}
 			}
+			n.read.Put(len(blobs.Blobs))
 			select {
 			case fetched <- blobs:
 			case <-ctx.Done():
+				n.read.Begin(len(blobs.Blobs))
 				return away{ctx.Err()}
 			}
 		}
@@ -189,6 +193,10 @@ func (n *Node) session(ctx context.Context) error {
 		return broken
 	})
 	err = group.Wait()
+	close(fetched)
+	for blobs := range fetched {
+		n.read.Begin(len(blobs.Blobs))
+	}
 	if fatal(broken) {
 		return broken // the connection may have ended first
 	}
@@ -212,10 +220,11 @@ func (n *Node) order(ctx context.Context) error {
 			case p := <-n.intake.C():
 				n.intake.Taken(p)
 				batch, request := n.gather(p)
+				n.asked.Put(len(batch))
 				select {
 				case sent <- batch: // before it is sent, so that each is settled
 				case <-ctx.Done():
-					settle(batch, errUnanswered)
+					n.settle(batch, errUnanswered)
 					return away{ctx.Err()}
 				}
 				if err := stream.Send(request); err != nil {
@@ -225,12 +234,12 @@ func (n *Node) order(ctx context.Context) error {
 		}
 	})
 	group.Go(func() error {
-		err := answer(stream, sent)
+		err := n.answer(stream, sent)
 		return away{err}
 	})
 	err = group.Wait()
 	for batch := range sent {
-		settle(batch, errUnanswered)
+		n.settle(batch, errUnanswered)
 	}
 	return err
 }
@@ -250,16 +259,17 @@ func (n *Node) gather(p consensus.Proposal) ([]consensus.Proposal, *sequencerpb.
 }
 
 // answer settles what the sequencer has answered; it always errs.
-func answer(stream sequencerpb.Sequencer_OrderClient, sent <-chan []consensus.Proposal) error {
+func (n *Node) answer(stream sequencerpb.Sequencer_OrderClient, sent <-chan []consensus.Proposal) error {
 	for {
 		if _, err := stream.Recv(); err != nil {
 			return err
 		}
-		settle(<-sent, nil)
+		n.settle(<-sent, nil)
 	}
 }
 
-func settle(batch []consensus.Proposal, err error) {
+func (n *Node) settle(batch []consensus.Proposal, err error) {
+	n.asked.Begin(len(batch))
 	for _, p := range batch {
 		p.Settle(err)
 	}
@@ -289,6 +299,7 @@ func (n *Node) apply(ctx context.Context, fetched <-chan *sequencerpb.Blobs, end
 			return away{ctx.Err()}
 		case blobs := <-fetched:
 			work = func() error {
+				n.read.Begin(len(blobs.Blobs))
 				err := n.take(blobs)
 				if err == nil {
 					n.admit(ctx, end)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/sequencer"
 	"github.com/qioi/qioi/ledger/internal/sequencer/sequencertest"
@@ -278,6 +279,13 @@ func TestAFacadeWhoseConnectionIsCutAnywhereGoesOn(t *testing.T) {
 		}
 		endOne()
 		endTwo()
+		for _, n := range []*Node{one, two} {
+			for _, queue := range []ops.Stood{n.intake.Stands(), n.asked.Stands(), n.read.Stands()} {
+				require.Zero(t, queue.Length, "nothing is counted as waiting that was lost with a connection, after %d bytes", at)
+				require.GreaterOrEqual(t, queue.Came, uint64(30))
+				require.Positive(t, queue.Waited)
+			}
+		}
 		require.Equal(t, whole.has(), cut.has(), "cut after %d bytes", at)
 		times := map[string]int{}
 		for _, tx := range whole.has() {

@@ -1,11 +1,10 @@
 package replica
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
@@ -14,35 +13,16 @@ import (
 func (n *Node) register() {
 	n.registerView()
 	for name, busy := range map[string]*ops.Saturation{"write": &n.writing, "apply": &n.applying} {
-		n.show(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		consensus.Show(n.host.Registry(), prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Namespace: "qioi", Subsystem: "orderer", Name: "stage_busy_seconds_total", Help: "Time that a stage of consensus has worked.",
-			ConstLabels: n.labels("stage", name),
+			ConstLabels: prometheus.Labels{"channel": n.settings.Channel, "stage": name},
 		}, busy.Seconds))
 	}
 	for name, stands := range map[string]func() ops.Stood{"write": n.disk.stands, "apply": n.work.stands} {
-		n.show(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: "qioi", Subsystem: "orderer", Name: "queue_depth", Help: "Items that wait in a queue.",
-			ConstLabels: n.labels("queue", name),
-		}, func() float64 { return float64(stands().Length) }))
-		n.registerWaits(name, stands)
+		consensus.ShowQueue(n.host.Registry(), n.settings.Channel, name, stands)
 	}
-	n.registerWaits("proposals", n.intake.Stands)
-	n.registerWaits("messages", n.mail.stands)
-}
-
-func (n *Node) registerWaits(name string, stands func() ops.Stood) {
-	n.show(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "qioi", Subsystem: "orderer", Name: "queue_items_total", Help: "Items that were put into a queue.",
-		ConstLabels: n.labels("queue", name),
-	}, func() float64 { return float64(stands().Came) }))
-	n.show(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "qioi", Subsystem: "orderer", Name: "queue_wait_seconds_total", Help: "Time in a queue, of all items together.",
-		ConstLabels: n.labels("queue", name),
-	}, func() float64 { return stands().Waited.Seconds() }))
-}
-
-func (n *Node) labels(kind, name string) prometheus.Labels {
-	return prometheus.Labels{"channel": n.settings.Channel, kind: name}
+	consensus.ShowWaits(n.host.Registry(), n.settings.Channel, "proposals", n.intake.Stands)
+	consensus.ShowWaits(n.host.Registry(), n.settings.Channel, "messages", n.mail.stands)
 }
 
 func (n *Node) registerView() {
@@ -59,21 +39,10 @@ func (n *Node) registerView() {
 		{"pending", "Transactions that wait to be ordered.", func(v *bft.View) uint64 { return uint64(v.Pending) }},
 		{"suspicions", "Views that this replica has given up.", func(v *bft.View) uint64 { return v.Suspicions }},
 	} {
-		n.show(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		consensus.Show(n.host.Registry(), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "consensus", Subsystem: "BFT", Name: series.name, Help: series.help,
 			ConstLabels: prometheus.Labels{"channel": n.settings.Channel},
 		}, func() float64 { return float64(series.value(n.view.Load())) }))
-	}
-}
-
-// show registers a series. A consenter that is opened again replaces its own.
-func (n *Node) show(series prometheus.Collector) {
-	var already prometheus.AlreadyRegisteredError
-	if err := n.host.Registry().Register(series); errors.As(err, &already) {
-		n.host.Registry().Unregister(already.ExistingCollector)
-		n.host.Registry().MustRegister(series)
-	} else if err != nil {
-		panic(err)
 	}
 }
 
