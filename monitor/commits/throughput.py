@@ -35,8 +35,10 @@ from qioi.monitor.commits.interval import BlockInterval
 
 #: Seconds: three of Fabric's default batch timeouts.
 DEFAULT_WINDOW = 6.0
-#: Seconds after which a silent peer no longer holds up the front of a channel that others have begun anew.
-_PEER_EXPIRY = 300.0
+#: Seconds after which a silent peer no longer holds up the front of a channel that others have begun anew. It is long,
+#: since where nothing is committed all peers are silent: what one catches up with then is old. Only a peer that is
+#: listed and dead needs it; one that leaves is forgotten, and one that begins anew says so itself.
+_PEER_EXPIRY = 86_400.0
 #: Blocks in a row after which a jump is no longer taken back.
 _SETTLED = 16
 #: Commits kept per channel; beyond it the two oldest become one.

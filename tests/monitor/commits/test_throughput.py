@@ -293,7 +293,7 @@ class LongWay(Throughput):
             st.sampled_from([0, 0, 0, 0, 1, 2, 5, -1, 100]),
             st.sampled_from([1, 10]),
             st.sampled_from("pqr"),
-            st.sampled_from([0.0, 0.1, 1.0, -0.5, 200.0]),
+            st.sampled_from([0.0, 0.1, 1.0, -0.5, 50_000.0]),
             st.sampled_from([None, None, None, None, "p", "q"]),
         ),
         max_size=80,
@@ -338,8 +338,19 @@ def test_a_jump_counts_once_another_peer_reports_the_same_block_and_no_sooner() 
     assert meter.reading("c", 5.5).height == 1000
 
 
-@pytest.mark.parametrize(("silent", "height"), [(299.0, 101), (301.0, 2)])
-def test_a_silent_peer_holds_the_front_of_a_network_begun_anew_for_five_minutes(silent: float, height: int) -> None:
+def test_old_blocks_count_no_more_after_an_idle_hour_than_before() -> None:
+    """Where nothing is committed all peers are silent, and one that was down has the more to catch up with."""
+    meter = Throughput()
+    meter.observe(commit(20_000, peer="back"), 0.0)
+    end = steady(meter, range(110_000, 110_100), 0.1)
+    for block in range(20_001, 20_400):
+        meter.observe(commit(block, peer="back"), end + 3600 + block * 0.001)
+    reading = meter.reading("c", end + 3700)
+    assert (reading.height, reading.throughput, reading.committed) == (110_099, 0, 1010)
+
+
+@pytest.mark.parametrize(("silent", "height"), [(86_399.0, 101), (86_401.0, 2)])
+def test_a_silent_peer_holds_the_front_of_a_network_begun_anew_for_a_day(silent: float, height: int) -> None:
     meter = Throughput(window=6)
     for block in (100, 101):
         meter.observe(commit(block, peer="a"), 0.0)
