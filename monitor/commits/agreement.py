@@ -7,6 +7,9 @@ since all peers commit the same blocks; one that catches up with old blocks has 
 
 An organisation that falls silent keeps the rate of its last commit for a while: a peer that has stopped lowers
 no rate, and one that starves is not silent for long. At most :data:`WITNESSES` organisations are counted per channel.
+
+A peer that catches up while the others have nothing to commit reports alone, and its own rate counts. No front of an
+organisation that is silent holds it back: that front could be forged.
 """
 
 from __future__ import annotations
