@@ -30,8 +30,8 @@ from qioi.monitor.metrics.short_heads import ShortHeaded
 EVERY = 1.0
 #: Seconds that an endpoint may take over any step of an answer, and over all of them.
 TIMEOUT, LONGEST = 2.0, 5.0
-#: Seconds after its last page for which an endpoint counts; after that the log does.
-FRESH = 4.0
+#: Seconds after its last page for which a peer holds up the front of its channels, as for logs.
+GONE = 86_400.0
 #: Bytes of a page; a peer with a thousand channels has less.
 MAX_PAGE = 16 * 1024 * 1024
 
@@ -216,7 +216,7 @@ class MeteredChannels:
         for key, endpoint in self._endpoints.items():
             for look in endpoint.take(now):
                 self._take(key, look)
-            if key in self._heard and now - self._heard[key] > FRESH:
+            if key in self._heard and now - self._heard[key] > GONE:
                 del self._heard[key]
                 self._pages.forget(key[0])
         return {channel: self._choose(logged, now) for channel, logged in self._logs.read(now).items()}

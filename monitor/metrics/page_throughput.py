@@ -3,10 +3,14 @@
 The blocks of a channel are those by which its *front* (the greatest height that any peer shows) has moved, so a
 lagging peer and one that catches up add nothing. How many valid transactions a block holds is asked of the peer
 that is at the front: its counter's difference over its height's. A counter that has fallen began anew.
+
+There is no rate while no peer that is at the front shows a page, since the others may catch up with old blocks, and for
+a window after it has turned out to be further ahead than any peer had shown.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -18,6 +22,8 @@ from qioi.monitor.metrics.exposition import Page
 
 #: Seconds that a rate covers, as for logs: three of Fabric's default batch timeouts.
 WINDOW = 6.0
+#: Seconds after which a page says nothing of what is committed now; after that the log counts.
+FRESH = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +41,56 @@ class _Channel:
     total: float = 0.0
     #: The front: the greatest height that any peer shows. It is kept, since a page may name a thousand channels.
     front: int | None = None
+    #: When a peer has last shown that height.
+    shown: float = 0.0
+    #: Since when it is known where the front is; a window that opens before has no rate.
+    since: float = -math.inf
 
     def show(self, peer: str, look: _Look) -> None:
         """Take in a peer's newest look."""
-        self.looks[peer].append(look)
-        self.front = look.height if self.front is None else max(self.front, look.height)
+        looks = self.looks.setdefault(peer, deque())
+        if self.front is None or look.height >= self.front:
+            self._show_front(looks, look)
+        looks.append(look)
+        while len(looks) > 2 and looks[1].time <= look.time - self.interval.window:
+            looks.popleft()
+
+    def _show_front(self, looks: deque[_Look], look: _Look) -> None:
+        """Have a look be the front. Blocks that came while nobody was seen to have them are none of now."""
+        before, unseen = self.front, look.time - self.shown
+        self.front, self.shown = look.height, look.time
+        if before is None:
+            return
+        if unseen > self.interval.window or (not looks and look.height > before + 1):
+            self.since = look.time
+        if look.height == before:
+            return
+        if looks:  # of the peer's blocks, those beyond the front
+            grown = look.transactions - looks[-1].transactions
+            self.total += grown * (look.height - before) / (look.height - looks[-1].height)
+        self.moved = look.time
+        self.interval.step(look.time)
+
+    def begin_anew(self, peer: str, height: int, now: float) -> None:
+        """Forget the looks of a peer that shows no transactions yet: it may be ahead of all that show some."""
+        if peer not in self.looks:  # an orderer, which is ahead of all peers where these starve
+            return
+        self.drop(peer)
+        self.looks[peer] = deque()
+        if self.front is not None and height > self.front:
+            self.since = now
 
     def drop(self, peer: str) -> None:
         """Forget what a peer has shown; only where it was at the front the others are asked where that is now."""
         looks = self.looks.pop(peer, None)
-        if looks and looks[-1].height == self.front:
-            self.front = max((its[-1].height for its in self.looks.values() if its), default=None)
+        if not looks or looks[-1].height != self.front:
+            return
+        newest = max((its[-1] for its in self.looks.values() if its), key=_by_height, default=None)
+        self.front, self.shown = (newest.height, newest.time) if newest else (None, 0.0)
+
+
+def _by_height(look: _Look) -> tuple[int, float]:
+    return look.height, look.time
 
 
 class PageThroughput:
@@ -68,8 +113,8 @@ class PageThroughput:
         """Take in what one peer shows. An orderer's page has heights only, and shows no commits."""
         for name, height in page.heights.items():
             if name not in page.transactions:
-                if name in self._channels:  # a peer that began anew, and has committed nothing since
-                    self._channels[name].drop(peer)
+                if name in self._channels:
+                    self._channels[name].begin_anew(peer, height, now)
                 continue
             channel = self._channel(name)
             if channel is None:
@@ -77,17 +122,7 @@ class PageThroughput:
             looks = channel.looks.get(peer)
             if looks and (height < looks[-1].height or page.transactions[name] < looks[-1].transactions):
                 channel.drop(peer)  # the process, or the ledger, began anew
-            looks = channel.looks.setdefault(peer, deque())
-            before = channel.front
-            if looks and before is not None and height > before:  # of the peer's blocks, those beyond the front
-                grown = page.transactions[name] - looks[-1].transactions
-                channel.total += grown * (height - before) / (height - looks[-1].height)
             channel.show(peer, _Look(now, height, page.transactions[name]))
-            while len(looks) > 2 and looks[1].time <= now - channel.interval.window:
-                looks.popleft()
-            if before is not None and height > before:
-                channel.moved = now
-                channel.interval.step(now)
 
     def _channel(self, name: str) -> _Channel | None:
         """Find or begin a channel; ``None`` where there are too many: a page may make names up."""
@@ -105,17 +140,23 @@ class PageThroughput:
             channel.drop(peer)
 
     def reading(self, name: str, now: float) -> ChannelReading:
-        """Say what is known of a channel; without a whole window there is no throughput."""
+        """Say what is known of a channel; without a whole window in which its front is known there is no throughput."""
         channel = self._channels.get(name)
         top = channel.front if channel else None
         if channel is None or top is None:
             return ChannelReading(name, None, None)
         age = None if channel.moved is None else max(0.0, now - channel.moved)
-        seconds = channel.interval.seconds
-        tps = rate_by_moves(channel, now) if seconds else None
-        if tps is None:
-            tps = rate(channel, top, now - channel.interval.window)
-        return ChannelReading(name, tps, age, top, round(channel.total), "metrics", seconds)
+        return ChannelReading(
+            name, _throughput(channel, top, now), age, top, round(channel.total), "metrics", channel.interval.seconds
+        )
+
+
+def _throughput(channel: _Channel, top: int, now: float) -> float | None:
+    opened = now - channel.interval.window
+    if opened < channel.since or now - channel.shown > FRESH:
+        return None
+    tps = rate_by_moves(channel, now) if channel.interval.seconds else None
+    return rate(channel, top, opened) if tps is None else tps
 
 
 def rate_by_moves(channel: _Channel, now: float) -> float | None:
@@ -137,9 +178,8 @@ def rate(channel: _Channel, top: int, opened: float) -> float | None:
     starts = [looks[0] for looks in channel.looks.values() if looks and looks[0].time <= opened]
     if not starts:
         return None
-    start = max(starts, key=lambda look: look.height)
-    newest = max((looks for looks in channel.looks.values() if looks), key=lambda looks: (looks[-1].height, len(looks)))
-    blocks, elapsed = top - start.height, newest[-1].time - start.time
+    start = max(starts, key=_by_height)
+    blocks, elapsed = top - start.height, channel.shown - start.time
     grown = [looks for looks in channel.looks.values() if looks and looks[-1].height > looks[0].height]
     if blocks <= 0 or elapsed <= 0 or not grown:
         return 0.0
