@@ -60,11 +60,23 @@ class Endpoint:
         self._stop = threading.Event()
         self._asked: float | None = None  # when the answer that is waited for was asked for
         self._line: socket.socket | None = None
-        self._thread = threading.Thread(target=self._run, name=f"metrics of {self.component}", daemon=True)
-        self._thread.start()
+        self._begun = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin to ask. Where the host or the service has no room for a thread, that is the answer."""
+        thread = threading.Thread(target=self._run, name=f"metrics of {self.component}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._looks.put(Look(time.monotonic(), None, f"{self.url}: {error}"))
+            return
+        self._begun = True
 
     def take(self, now: float) -> list[Look]:
         """Give the answers that came since the last call; never waits. Who takes too long is hung up on."""
+        if not self._begun:
+            self._begin()
         looks = []
         with contextlib.suppress(Empty):
             while True:

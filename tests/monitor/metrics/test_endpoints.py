@@ -118,6 +118,25 @@ def test_numbers_without_end_do_not_end_the_loop() -> None:
         assert metered.states()[0].commits == 0
 
 
+def test_where_no_thread_can_be_started_that_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as where the service's TasksMax is reached, at the start or at a reload."""
+    start, full = threading.Thread.start, [True]
+
+    def start_if_there_is_room(thread: threading.Thread) -> None:
+        if full and thread.name.startswith("metrics of"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_if_there_is_room)
+    with answering(fixed(rows("red", 5, 50))) as url, closing(channels(("peer0", url, ("red",)))) as metered:
+        for _ in range(2):
+            assert problem(metered) == f"{url}: can't start new thread"
+        full.clear()
+        until(lambda: looks(metered) > 1)
+        assert metered.states()[0].problem is None
+        assert [one.name for one in threading.enumerate()].count("metrics of peer0") == 1
+
+
 @pytest.mark.slow
 def test_who_dribbles_is_hung_up_on_and_that_is_said() -> None:
     ended = threading.Event()
