@@ -81,7 +81,8 @@ class Endpoint:
         with contextlib.suppress(Empty):
             while True:
                 looks.append(self._looks.get_nowait())
-        if self._asked is not None and now - self._asked > LONGEST:
+        asked = self._asked  # once: the thread may have its answer meanwhile
+        if asked is not None and now - asked > LONGEST:
             self._hang_up()
         return looks
 

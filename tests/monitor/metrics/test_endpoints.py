@@ -15,11 +15,11 @@ import pytest
 from realtime import realtime
 from waiting import until
 
-from qioi.model import Component, Role
+from qioi.model import Component, Credentials, Role
 from qioi.model.counting import Count
 from qioi.monitor.logs.component_logs import LogChannels
 from qioi.monitor.metrics import endpoints
-from qioi.monitor.metrics.endpoints import GONE, LONGEST, MeteredChannels
+from qioi.monitor.metrics.endpoints import GONE, LONGEST, Endpoint, MeteredChannels
 
 #: An answer, as bytes that are sent one after the other, with a pause in seconds between them.
 Answer = Callable[[], Iterator[tuple[bytes, float]]]
@@ -135,6 +135,30 @@ def test_where_no_thread_can_be_started_that_is_said_and_tried_again(monkeypatch
         until(lambda: looks(metered) > 1)
         assert metered.states()[0].problem is None
         assert [one.name for one in threading.enumerate()].count("metrics of peer0") == 1
+
+
+class Answered(Endpoint):
+    """Is answered as soon as somebody has seen that an answer is waited for."""
+
+    waiting: float | None = None
+
+    @property
+    def _asked(self) -> float | None:  # type: ignore[override]
+        waiting, self.waiting = self.waiting, None
+        return waiting
+
+    @_asked.setter
+    def _asked(self, asked: float | None) -> None:
+        self.waiting = asked
+
+    def _run(self) -> None:
+        """Ask nobody."""
+
+
+def test_an_answer_may_come_while_the_time_that_it_took_is_looked_at() -> None:
+    endpoint = Answered(("peer0", "http://127.0.0.1:1/metrics", Credentials(), ()), {})
+    endpoint.waiting = 0.0
+    assert endpoint.take(LONGEST + 1) == []
 
 
 @pytest.mark.slow
