@@ -97,10 +97,11 @@ class _Chain:
 @dataclass(slots=True)
 class _Channel:
     interval: BlockInterval
+    named_by: str
+    rank: int  # how many channels that peer had named before
+    since: float
     front: int | None = None
     total: int = 0
-    since: float = 0.0
-    rank: int = 0  # how many channels the peer that named it had named before
     chains: dict[str, _Chain] = field(default_factory=dict)
     #: By time. The newest one from before the window is kept: it is the window's ti.
     events: list[_Event] = field(default_factory=list)
@@ -147,8 +148,10 @@ class Throughput:
         return known is not None and bool(known.chains)
 
     def drop(self, channel: str) -> None:
-        """Forget a channel."""
-        self._channels.pop(channel, None)
+        """Forget a channel: the peer that has named it may name another."""
+        dropped = self._channels.pop(channel, None)
+        if dropped is not None and self._named[dropped.named_by] > 0:  # it may have been forgotten since
+            self._named[dropped.named_by] -= 1
 
     def transactions(self, channel: str) -> int:
         """How many transactions counted since the beginning: N."""
@@ -157,14 +160,9 @@ class Throughput:
 
     def observe(self, commit: Commit, instant: float) -> bool:
         """Take one peer's report of one block; whether it moved the channel's front at once."""
-        channel = self._channels.get(commit.channel)
+        channel = self._channels.get(commit.channel) or self._begin(commit, instant)
         if channel is None:
-            if self._named[commit.peer] >= MAX_OF_A_PEER or len(self._channels) >= MAX_CHANNELS:
-                return False
-            channel = self._channels[commit.channel] = _Channel(
-                BlockInterval(self.window), since=instant, rank=self._named[commit.peer]
-            )
-            self._named[commit.peer] += 1
+            return False
         if self._is_nothing_new(channel, commit, instant):
             return False
         event = _Event(instant, commit.block, commit.transactions)
@@ -174,6 +172,16 @@ class Throughput:
             return False
         self._prune(channel, instant)
         return True
+
+    def _begin(self, commit: Commit, instant: float) -> _Channel | None:
+        """Begin a channel; ``None`` where its peer has named too many, or all peers have."""
+        named = self._named[commit.peer]
+        if len(self._channels) >= MAX_CHANNELS or named >= MAX_OF_A_PEER:
+            return None
+        self._named[commit.peer] += 1
+        channel = _Channel(BlockInterval(self.window), commit.peer, named, instant)
+        self._channels[commit.channel] = channel
+        return channel
 
     def forget(self, peer: str) -> None:
         """Drop what a peer reported that is no longer watched: it no longer holds up any front."""

@@ -172,6 +172,20 @@ def test_a_peer_that_invents_channels_takes_no_other_peers_place() -> None:
     assert meter.channels[:2] == ("invented0", "real")
 
 
+def test_a_channel_that_is_dropped_leaves_its_peer_room_for_another() -> None:
+    meter = Throughput()
+    for number in range(2 * MAX_OF_A_PEER):
+        meter.observe(commit(1, channel=f"c{number}"), 0)
+        meter.drop(f"c{number}")
+    meter.observe(commit(1, channel="new"), 0)
+    assert meter.channels == ("new",)
+    meter.forget("p")
+    meter.drop("new")
+    for number in range(2 * MAX_OF_A_PEER):
+        meter.observe(commit(1, channel=f"c{number}"), 0)
+    assert len(meter.channels) == MAX_OF_A_PEER
+
+
 def test_channels_are_bounded_however_many_peers_invent_them() -> None:
     meter = Throughput()
     for number in range(2 * MAX_CHANNELS):
