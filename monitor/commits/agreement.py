@@ -14,7 +14,7 @@ organisation that is silent holds it back: that front could be forged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -52,17 +52,24 @@ class AgreedThroughput:
         self._window = window
         self._organisations: Mapping[str, str] = {}
         self._watched: frozenset[str] = frozenset()
+        self._expected: frozenset[str] = frozenset()
         self._meters: dict[str, Throughput] = {}
         self._channels: dict[str, _Witnesses] = {}
         self._has_orphans = False  # perhaps: looked for when there is no room, and made only when peers leave
 
-    def organise(self, organisations: Mapping[str, str]) -> None:
-        """Watch these peers from now on, each with its organisation. A peer without one is its own."""
+    def organise(self, organisations: Mapping[str, str], expected: Iterable[str]) -> None:
+        """Watch these peers from now on, each with its organisation, and expect the channels that are configured.
+
+        A peer without an organisation is its own.
+        """
+        self._expected = frozenset(expected)
+        for meter in self._meters.values():
+            meter.expected = self._expected
         leaving = self._organisations.keys() - organisations.keys()
         for peer in leaving:
-            meter = self._meters.get(self._organisations[peer])
-            if meter is not None:
-                meter.forget(peer)
+            its = self._meters.get(self._organisations[peer])
+            if its is not None:
+                its.forget(peer)
         for name, channel in self._channels.items() if leaving else ():
             channel.orphaned = not any(self._meters[its].is_reported(name) for its in channel.heard)
             self._has_orphans |= channel.orphaned
@@ -96,6 +103,7 @@ class AgreedThroughput:
         meter = self._meters.get(its)
         if meter is None:
             meter = self._meters[its] = Throughput(self._window)
+            meter.expected = self._expected
         meter.observe(commit, instant)
         rank = meter.rank(name)
         if rank is None:  # the peer has named too many

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
+from collections.abc import Set
 from dataclasses import dataclass, field
 from itertools import islice, pairwise, takewhile
 
@@ -49,7 +50,8 @@ _LINE = 100
 _KEPT = 4
 #: Blocks whose mean stands in for blocks that were not seen.
 _ALIKE = 16
-#: Channels that one peer may be the first to name: a peer that invents channels leaves room for other peers'.
+#: Channels that one peer may be the first to name, beside those that are expected: a peer that invents channels leaves
+#: room for other peers'.
 MAX_OF_A_PEER = 100
 
 
@@ -123,6 +125,8 @@ class Throughput:
         if not window > 0:
             raise ValueError(f"window must be more than 0 seconds, not {window}")
         self.window = window
+        #: Channels that somebody has configured: no peer invents these, so one may name as many of them as it serves.
+        self.expected: Set[str] = frozenset()
         self._channels: dict[str, _Channel] = {}
         #: How many of them each peer was the first to name.
         self._named: Counter[str] = Counter()
@@ -176,7 +180,7 @@ class Throughput:
     def _begin(self, commit: Commit, instant: float) -> _Channel | None:
         """Begin a channel; ``None`` where its peer has named too many, or all peers have."""
         named = self._named[commit.peer]
-        if len(self._channels) >= MAX_CHANNELS or named >= MAX_OF_A_PEER:
+        if len(self._channels) >= MAX_CHANNELS or (named >= MAX_OF_A_PEER and commit.channel not in self.expected):
             return None
         self._named[commit.peer] += 1
         channel = _Channel(BlockInterval(self.window), commit.peer, named, instant)

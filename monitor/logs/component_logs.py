@@ -33,7 +33,7 @@ class LogChannels:
         """Open the logs that are new, at their end, and close those that no component has."""
         self._channels = tuple(channels)
         components = [one for one in components if one.log]
-        self._throughput.organise({one.name: one.organisation or one.name for one in components})
+        self._throughput.organise({one.name: one.organisation or one.name for one in components}, self._channels)
         wanted = dict.fromkeys(
             (one.name, one.log or "", one.log_format, one.channels, one.role is Role.ORDERER) for one in components
         )

@@ -21,7 +21,7 @@ def commit(block: int, peer: str, transactions: int = 10, channel: str = "red") 
 
 def meter() -> AgreedThroughput:
     made = AgreedThroughput()
-    made.organise(ORGANISATIONS)
+    made.organise(ORGANISATIONS, ())
     return made
 
 
@@ -96,9 +96,9 @@ def test_a_peer_that_is_watched_no_more_does_not_count_where_another_reports() -
     steady(agreed, "a0", 0.0, 10.0, 0.1)
     steady(agreed, "b0", 0.0, 10.0, 1.0)
     assert agreed.reading("red", 10.0).throughput == pytest.approx(10.0, rel=0.1)
-    agreed.organise({"a0": "A"})
+    agreed.organise({"a0": "A"}, ())
     assert agreed.reading("red", 10.0).throughput == pytest.approx(100.0)
-    agreed.organise({})  # the last one's window stays known while its container starts anew
+    agreed.organise({}, ())  # the last one's window stays known while its container starts anew
     assert agreed.channels == ("red",)
     assert agreed.reading("red", 10.0).throughput is not None
 
@@ -152,11 +152,22 @@ def test_channels_are_bounded_and_each_peers_first_ones_come_first() -> None:
     assert agreed.reading("none", 1.0).throughput is None
 
 
+def test_channels_with_a_policy_count_however_many_one_peer_serves() -> None:
+    agreed, named = AgreedThroughput(), [f"c{number}" for number in range(150)]
+    agreed.organise({"p": "A"}, named[:140])
+    for channel in named:
+        agreed.observe(commit(1, "p", channel=channel), 0.0)
+    assert set(agreed.channels) == set(named[:140])
+    agreed.organise({"p": "A"}, named)  # a reload
+    agreed.observe(commit(2, "p", channel="c149"), 1.0)
+    assert "c149" in agreed.channels
+
+
 def test_channels_whose_peers_have_left_crowd_out_no_other() -> None:
     """Where test networks come and go, each has a channel of its own, and peers of the same organisations."""
     agreed = AgreedThroughput()
     for number in range(MAX_CHANNELS + 1):
-        agreed.organise({f"peer{number}": "A", f"other{number}": "B"})
+        agreed.organise({f"peer{number}": "A", f"other{number}": "B"}, ())
         agreed.observe(commit(1, f"peer{number}", channel=f"run{number}"), float(number))
         assert agreed.channels[0] == f"run{number}"
     assert len(agreed.channels) == MAX_CHANNELS
@@ -194,7 +205,7 @@ class Walked(dict[str, object]):
 def test_a_log_that_invents_channels_has_no_others_looked_at_where_there_is_no_room() -> None:
     """A look may read as many lines as 40,000, each of which could name a channel."""
     agreed = AgreedThroughput()
-    agreed.organise({f"p{number}": "A" for number in range(MAX_CHANNELS)})
+    agreed.organise({f"p{number}": "A" for number in range(MAX_CHANNELS)}, ())
     for number in range(MAX_CHANNELS):
         agreed.observe(commit(1, f"p{number}", channel=f"c{number}"), 1.0)
     known = agreed._channels = Walked(agreed._channels)  # type: ignore[assignment]
@@ -202,7 +213,7 @@ def test_a_log_that_invents_channels_has_no_others_looked_at_where_there_is_no_r
         agreed.observe(commit(1, "forger", channel=f"invented{number}"), 2.0)
     assert len(agreed.channels) == MAX_CHANNELS
     assert known.walked <= MAX_CHANNELS
-    agreed.organise({f"p{number}": "A" for number in range(2, MAX_CHANNELS)})
+    agreed.organise({f"p{number}": "A" for number in range(2, MAX_CHANNELS)}, ())
     for number in range(4):
         agreed.observe(commit(1, "p9", channel=f"new{number}"), 3.0)
     assert {"new0", "new1"} <= set(agreed.channels)

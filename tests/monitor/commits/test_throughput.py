@@ -172,6 +172,16 @@ def test_a_peer_that_invents_channels_takes_no_other_peers_place() -> None:
     assert meter.channels[:2] == ("invented0", "real")
 
 
+def test_what_one_peer_alone_may_name_is_no_bound_for_channels_that_are_expected() -> None:
+    meter = Throughput()
+    meter.expected = frozenset({"late", "later"})
+    for number in range(2 * MAX_OF_A_PEER):
+        meter.observe(commit(1, channel=f"c{number}"), 0)
+    for channel in ("late", "later", "other"):
+        meter.observe(commit(1, channel=channel), 0)
+    assert meter.channels[MAX_OF_A_PEER:] == ("late", "later")
+
+
 def test_a_channel_that_is_dropped_leaves_its_peer_room_for_another() -> None:
     meter = Throughput()
     for number in range(2 * MAX_OF_A_PEER):
