@@ -92,15 +92,17 @@ class FileTail:
         self._max_read = max_read
         self._max_backlog = max_backlog if not from_start else None
         self._files: deque[_Open] = deque()
+        #: A file that is found next was there before, so that what it holds is old.
         self._start_at_end = not from_start
+        self._deleted = False  # by the last look
         self._follow_name()
-        self._start_at_end = False  # whatever appears later is new to us
 
     def poll(self) -> list[bytes]:
         """Read what is new: blocks of complete lines, each line ending in a line feed."""
         blocks: list[bytes] = []
         budget = self._max_read
         self.problem = None
+        self._deleted = False
         self.gap = 0
         self._pass_over()
         budget = self._drain(blocks, budget)
@@ -247,7 +249,7 @@ class FileTail:
         try:
             found = os.stat(self.path)  # noqa: PTH116 (a Path takes longer than the call)
         except OSError as error:
-            self.problem = f"{self.path}: {error.strerror}"
+            self._is_away(error)
             return False
         return not (self._files and self._files[-1].key == (found.st_dev, found.st_ino))
 
@@ -255,7 +257,7 @@ class FileTail:
         try:
             named = self._open_regular(self.path)
         except OSError as error:
-            self.problem = f"{self.path}: {error.strerror or error}"
+            self._is_away(error)
             if not isinstance(error, FileNotFoundError):
                 self.counters.errors += 1
             return
@@ -270,6 +272,13 @@ class FileTail:
                 self._cannot_read(error)
                 return
         self._add(named)
+        self._start_at_end = False
+
+    def _is_away(self, error: OSError) -> None:
+        self.problem = f"{self.path}: {error.strerror or error}"
+        if isinstance(error, FileNotFoundError):
+            self._deleted = True
+            self._start_at_end = False  # whatever appears later is new to us
 
     def _add_numbered_between(self, old: _Open, named: _Open) -> None:
         """Add the files that came and were rotated away between two looks, oldest first.
@@ -325,9 +334,10 @@ class FileTail:
         for file in [file for file in self._files if file.copied and not self._waits(file)]:
             self._close(file, blocks)
         if self.problem is not None and self._files and self._files[0].idle >= _LINGER_DELETED:
-            self._close(
-                self._files[0], blocks
-            )  # otherwise a deleted log would occupy the disk for as long as the daemon runs
+            # Otherwise a deleted log would occupy the disk for as long as the daemon runs.
+            self._close(self._files[0], blocks)
+            # One that is out of reach may be back.
+            self._start_at_end = not self._files and not self._deleted
 
     def _close(self, file: _Open, blocks: list[bytes]) -> None:
         self._files.remove(file)
