@@ -84,8 +84,9 @@ class FileTail:
         self.counters = counters if counters is not None else SourceCounters()
         #: There is more to read than one look takes: the readings lag behind, or are of a part of the log.
         self.backlog = False
-        #: Bytes that were passed over before what the last look has read.
+        #: Bytes that were passed over, or lost, before what the last look has read.
         self.gap = 0
+        self._lost = 0  # behind it
         #: Why nothing can be read at present; ``None`` while the file is there.
         self.problem: str | None = None
         self._max_line = max_line
@@ -103,7 +104,7 @@ class FileTail:
         budget = self._max_read
         self.problem = None
         self._deleted = False
-        self.gap = 0
+        self.gap, self._lost = self._lost, 0
         self._pass_over()
         budget = self._drain(blocks, budget)
         if self._name_points_elsewhere():
@@ -214,6 +215,7 @@ class FileTail:
         copy = self._open_copy(file)
         file.offset, file.fingerprint, file.lines = 0, b"", self._cutter()
         if copy is None:  # what was written between the last look and now is not read
+            self.gap += self._max_read  # how much that was is not known
             blocks.append(b"\n")
             return budget
         self._files.insert(self._files.index(file), copy)
@@ -327,6 +329,7 @@ class FileTail:
         """Close files that lost their name and are silent; what they hold of a line is all that will ever come."""
         while len(self._files) > 1 and (self._files[0].idle >= _LINGER or len(self._files) > _MAX_OPEN):
             unread = not self._files[0].idle
+            self._lost += self._waits(self._files[0])
             self._close(self._files[0], blocks)
             if unread:
                 self.counters.lost_files += 1

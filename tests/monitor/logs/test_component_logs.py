@@ -59,6 +59,21 @@ def test_a_flood_is_passed_over_and_the_rate_is_the_channels(
     assert state.skipped_bytes > 12 * 30 * 2**20
 
 
+def test_blocks_that_were_lost_with_a_truncated_file_count_like_the_others(tmp_path: Path) -> None:
+    log = tmp_path / "peer.log"
+    log.write_bytes(b"")
+    channels = LogChannels([Component("peer0", Role.PEER, "g/p", ("red",), str(log))], ["red"])
+    for blocks in (range(5), range(5, 8), range(8, 9), range(9, 10)):
+        if 8 in blocks:
+            log.write_bytes(b"")  # without a copy
+        with log.open("ab") as file:
+            file.writelines(line(block, 1_800_000_000.0) for block in blocks)
+        if 5 not in blocks:
+            reading = channels.read(1.0 + blocks[0])["red"]
+    channels.close()
+    assert (reading.height, reading.committed) == (9, 10 * TRANSACTIONS)
+
+
 def test_what_fits_into_a_few_looks_is_read_whole(tmp_path: Path) -> None:
     log = tmp_path / "peer.log"
     log.write_bytes(b"")

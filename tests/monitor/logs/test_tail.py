@@ -375,14 +375,18 @@ def test_an_older_file_of_that_name_is_not_taken_for_the_copy(log: Path) -> None
 
 
 def test_files_that_are_given_up_unread_are_counted(log: Path) -> None:
-    tail = FileTail(log, max_read=16)
+    tail, gaps = FileTail(log, max_read=16), []
     for number in range(40):  # each look takes one line of many, and finds another file
         append(log, b"a line of some length\n" * 10)
         log.rename(log.with_name(f"{log.name}.{number}.gone"))
         log.touch()
         tail.poll()
+        gaps.append(tail.gap)
     assert tail.counters.lost_files > 0
     assert open_files(log.parent) <= 17
+    while tail.poll() or tail.backlog:
+        gaps.append(tail.gap)
+    assert tail.counters.bytes + sum(gaps) == 40 * 220
     tail.close()
 
 
