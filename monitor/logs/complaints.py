@@ -46,9 +46,8 @@ class Complaints:
         for line in lines:
             self._say(line)
 
-    def end(self, data: bytes) -> None:
-        """Take in the last that was read."""
-        self.take(data)
+    def end(self) -> None:
+        """Take the beginning of a line for the last that the child says."""
         self._say(self.unfinished)
         self.unfinished = b""
 

@@ -28,6 +28,8 @@ from qioi.monitor.logs.line_cutter import MAX_LINE
 _READ_SIZE = 64 * 1024
 #: Looks between two attempts to start journalctl, where it cannot be started or ends at once.
 _RETRY = 10
+#: Seconds that the loop waits for a journalctl that was killed.
+_PATIENCE = 1.0
 #: Looks in a row that left something unread, after which it goes on at the end; and what is then taken to be left out.
 _LOOKS_BEHIND, _UNKNOWN = 4, 64 * 1024 * 1024
 #: Bytes of a field's name, or of a cursor: journald's own are far shorter.
@@ -65,12 +67,15 @@ class JournalTail:
         self._entries = ExportReader(self.counters, max_line)
         self._complaints = Complaints(f"journal of {unit}: journalctl")
         self._process: subprocess.Popen[bytes] | None = None
+        self._ending: list[subprocess.Popen[bytes]] = []  # killed, and perhaps still there
         self._pause = 0
         self._start()
 
     def poll(self) -> list[bytes]:
         """Read what is new: blocks of complete lines, each line ending in a line feed."""
         self.gap = 0
+        if self._ending:
+            self._ending = [process for process in self._ending if process.poll() is None]
         if self._behind >= _LOOKS_BEHIND:
             self._pass_over()
         if self._process is None:
@@ -108,11 +113,17 @@ class JournalTail:
         self.counters.skip(Skip.BACKLOG)
 
     def close(self) -> None:
-        """End journalctl; harmless when repeated."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        """End journalctl; harmless when repeated. One that a hanging disk keeps is reaped later."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None  # asked for in _start
+            pipe.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE)
+        self._ending.append(process)
 
     def _start(self) -> None:
         cursor = self._entries.cursor
@@ -138,13 +149,15 @@ class JournalTail:
 
     def _ended(self) -> None:
         """Say why; what it had not written completely comes again, after the last cursor."""
-        assert self._process is not None
-        _, errors = self._process.communicate()
-        self._complaints.end(errors)
-        why = self._complaints.last or f"exit status {self._process.returncode}"
+        process = self._process
+        assert process is not None
+        assert process.stderr is not None  # asked for in _start
+        self._complaints.read(process.stderr)
+        self._complaints.end()
+        self.close()
+        why = self._complaints.last or f"exit status {process.returncode}"
         self.problem = f"journal of {self.path}: journalctl has ended: {why}"
         self.counters.errors += 1
-        self._process = None
         self._entries.start_again()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -248,3 +249,33 @@ def test_a_complaint_without_an_end_is_bounded_in_memory(tmp_path: Path, journal
     finally:
         tail.close()
     assert longest == MOST_KEPT
+
+
+def test_who_holds_journalctls_pipes_holds_up_nobody(tmp_path: Path, journalctl: Callable[[str], Path]) -> None:
+    journalctl(f"sleep 20 & echo $! >{tmp_path}/new && mv {tmp_path}/new {tmp_path}/child; exec sleep 20")
+    tail = JournalTail("p.service")
+    until((tmp_path / "child").exists)
+    child = psutil.Process(int((tmp_path / "child").read_text()))
+    tail.close()
+    assert child.status() != psutil.STATUS_ZOMBIE
+    child.kill()
+
+
+def test_a_journalctl_that_cannot_be_killed_is_waited_for_later(
+    journalctl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one in uninterruptible sleep, since its disk hangs."""
+    before = psutil.Process().children()
+    arguments = journalctl("exec sleep 20")
+    tail = JournalTail("p.service")
+    try:
+        until(arguments.exists)
+        (child,) = set(psutil.Process().children()).difference(before)
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess.Popen, "kill", lambda _: None)
+            tail._pass_over()
+        child.kill()
+        until(lambda: tail.poll() or not psutil.pid_exists(child.pid))
+        assert tail.problem is None
+    finally:
+        tail.close()
