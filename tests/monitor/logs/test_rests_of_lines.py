@@ -220,3 +220,14 @@ def test_in_a_journal_too() -> None:
     assert reader.feed(entry(b"middle", piece=True) + entry(commit(FORGED)) + entry(b"next")) == b"next\n"
     reader.pass_over()
     assert reader.feed(entry(commit(FORGED)) + entry(b"next") + entry(b"a", piece=True) + entry(b"b")) == b"next\nab\n"
+
+
+def test_of_a_line_that_grows_too_long_nothing_is_kept() -> None:
+    counters = SourceCounters()
+    cutter = LineCutter(counters, max_line=10)
+    assert cutter.feed(b"x" * 10) == b""
+    assert cutter.unfinished
+    assert cutter.feed(b"x") == b""
+    assert not cutter.unfinished
+    assert counters.skipped == {Skip.TOO_LONG: 1}
+    assert cutter.feed(b"x\nnext\n") == b"\nnext\n"

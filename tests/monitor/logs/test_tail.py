@@ -388,14 +388,3 @@ def test_files_that_are_given_up_unread_are_counted(log: Path) -> None:
         gaps.append(tail.gap)
     assert tail.counters.bytes + sum(gaps) == 40 * 220
     tail.close()
-
-
-def test_of_a_line_that_grows_too_long_nothing_is_kept() -> None:
-    counters = SourceCounters()
-    cutter = LineCutter(counters, max_line=10)
-    assert cutter.feed(b"x" * 10) == b""
-    assert cutter.unfinished
-    assert cutter.feed(b"x") == b""
-    assert not cutter.unfinished
-    assert counters.skipped == {Skip.TOO_LONG: 1}
-    assert cutter.feed(b"x\nnext\n") == b"\nnext\n"
