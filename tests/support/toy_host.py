@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from qioi.model import DelayReading, HostLoad
 
+HOGS = "(hogs)"
+
 
 @dataclass
 class ToyHost:
@@ -40,39 +42,41 @@ class ToyHost:
 
     def period(self, shares: Mapping[str, int], dt: float = 1.0) -> tuple[dict[str, DelayReading], HostLoad, float]:
         """Run for ``dt`` seconds; return delays, the host's load and served work as a part of new work."""
-        fresh = {name: self.demand[name] * dt * (1 + self.noise * self.random.uniform(-1, 1)) for name in self.demand}
+        draw = self.random.random
+        fresh = {name: cpu * dt * (1 + self.noise * (2 * draw() - 1)) for name, cpu in self.demand.items()}
         wanted = {name: fresh[name] + self.backlog.get(name, 0.0) for name in self.demand}
         kernel = self._moment(dt)
-        got = self._fill({**wanted, **{f"hog{i}": dt for i in range(self.hogs)}}, shares, self.cores * dt - kernel)
-        foreign = sum(cpu for name, cpu in got.items() if name.startswith("hog"))
-        ledger = sum(got[name] for name in self.demand)
+        got, foreign = self._fill(wanted, shares, self.cores * dt - kernel, dt)
+        ledger = sum(got.values())
+        alike = (0.3 * ledger + 20 * kernel) / (self.cores * dt)  # behind the ledger itself and the kernel's thread
         delays = {}
         for name in self.demand:
             owed = wanted[name] - got[name]
             self.backlog[name] = min(owed, 5.0)
-            behind = foreign / (self.cores * dt) * self.hogs * 1024 / shares[name]  # waits on waking up
-            behind += 0.3 * ledger / (self.cores * dt)  # and behind the ledger itself
-            behind += 20 * kernel / (self.cores * dt)
-            wait = got[name] * behind * (1 + self.noise * self.random.uniform(-1, 1)) + owed
+            behind = foreign / (self.cores * dt) * self.hogs * 1024 / shares[name] + alike  # waits on waking up
+            wait = got[name] * behind * (1 + self.noise * (2 * draw() - 1)) + owed
             delays[name] = DelayReading(name, got[name], wait, 100, dt)
         served = min(got[name] / fresh[name] for name in fresh)  # above 1 while a backlog drains
         capacity, foreign = self.cores * dt, foreign + kernel
         return delays, HostLoad(max(0.0, 1 - (foreign + ledger) / capacity), foreign / capacity), served
 
-    @staticmethod
-    def _fill(wanted: dict[str, float], shares: Mapping[str, int], capacity: float) -> dict[str, float]:
-        """Deal capacity out by weight; who wants less than its part leaves the rest to the others."""
+    def _fill(
+        self, wanted: dict[str, float], shares: Mapping[str, int], capacity: float, dt: float
+    ) -> tuple[dict[str, float], float]:
+        """Deal capacity out by weight, the hogs' apart; who wants less than its part leaves the rest to the others."""
+        # The hogs are all alike: together they are one that wants and weighs as much.
+        wanted, weights = {**wanted, HOGS: self.hogs * dt}, {**shares, HOGS: self.hogs * 1024}
         got = dict.fromkeys(wanted, 0.0)
-        open_names = set(wanted)
-        while open_names and capacity > 1e-12:
-            total = sum(shares.get(name, 1024) for name in open_names)
-            sated = {n for n in open_names if wanted[n] - got[n] <= capacity * shares.get(n, 1024) / total + 1e-12}
-            if not sated:
-                for name in open_names:
-                    got[name] += capacity * shares.get(name, 1024) / total
+        hungry = list(wanted) if self.hogs else list(wanted)[:-1]
+        while hungry and capacity > 1e-12:
+            each = capacity / sum([weights[name] for name in hungry])
+            still = [name for name in hungry if wanted[name] > each * weights[name] + 1e-12]
+            if len(still) == len(hungry):
+                got.update({name: each * weights[name] for name in hungry})
                 break
-            for name in sated:
-                capacity -= wanted[name] - got[name]
-                got[name] = wanted[name]
-            open_names -= sated
-        return got
+            for name in hungry:
+                if name not in still:
+                    got[name] = wanted[name]
+                    capacity -= wanted[name]
+            hungry = still
+        return got, got.pop(HOGS)
