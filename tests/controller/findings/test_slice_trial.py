@@ -128,8 +128,8 @@ def test_slices_that_harm_are_soon_out(harm: float, mean: float, noise: float) -
     seconds = []
     for seed in range(20):
         host = Host(harm, 1.0, noise=noise, seed=seed)
-        seconds.append(sum(host.run(HOLDS)))
-        assert host.trial.verdict is False
+        seconds.append(sum(host.run(LONG)))
+        assert host.trial.verdict is False  # and holds
     assert sum(seconds) / len(seconds) <= mean
     assert max(seconds) <= MOST_PAIRS / 2 * PHASE
 
