@@ -16,6 +16,11 @@ func TestMutants(t *testing.T) {
 	simtest.Mutants{
 		Names:  slices.Collect(maps.Keys(pbft.Mutants)),
 		Script: pbft.ScriptThatNotices,
+		Known: map[string]uint64{
+			"checkpoints of different states": 13,
+			"old view changes count":          218,
+			"prepared without proof":          185,
+		},
 		Protocol: func(name string) sim.Protocol {
 			p := protocol()
 			p.New = func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {

@@ -16,6 +16,18 @@ func TestMutants(t *testing.T) {
 	simtest.Mutants{
 		Names:  slices.Collect(maps.Keys(zyzzyva.Mutants)),
 		Script: zyzzyva.ScriptThatNotices,
+		Known: map[string]uint64{
+			"a new view of fewer than a quorum":        550,
+			"a new view of one replica's many changes": 27,
+			"anybody orders":                           108,
+			"certificates of clients without proof":    16,
+			"local commits before they are durable":    166,
+			"no high mark":                             12,
+			"old view changes count":                   161,
+			"responses of another history count":       493,
+			"transactions without a signature":         421,
+			"view changes without a signature":         76,
+		},
 		Protocol: func(name string) sim.Protocol {
 			p := protocol()
 			p.New = func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
