@@ -46,13 +46,15 @@ func Decode(raw []byte) (*Set, error) {
 		return nil, fmt.Errorf("%w: data model %d, only KV is accepted", ErrMalformed, outer.DataModel)
 	}
 	set := &Set{Namespaces: make([]Namespace, 0, len(outer.NsRwset))}
+	seen := map[string]bool{} // without a size: all but hostile sets have two or three
 	for _, wire := range outer.NsRwset {
 		if err := onlyKnown(wire); err != nil {
 			return nil, fmt.Errorf("%w: namespace %s: %w", ErrMalformed, wire.Namespace, err)
 		}
-		if wire.Namespace == "" || set.has(wire.Namespace) {
+		if wire.Namespace == "" || seen[wire.Namespace] {
 			return nil, fmt.Errorf("%w: namespace %q is empty or given twice", ErrMalformed, wire.Namespace)
 		}
+		seen[wire.Namespace] = true
 		var kv kvrwsetpb.KVRWSet
 		if err := unmarshal(wire.Rwset, &kv); err != nil {
 			return nil, fmt.Errorf("%w: namespace %s: %w", ErrMalformed, wire.Namespace, err)
@@ -92,13 +94,4 @@ func onlyKnown(m proto.Message) error {
 		return fmt.Errorf("field %d of %s is not accepted", field, m.ProtoReflect().Descriptor().Name())
 	}
 	return nil
-}
-
-func (s *Set) has(name string) bool {
-	for i := range s.Namespaces {
-		if s.Namespaces[i].Name == name {
-			return true
-		}
-	}
-	return false
 }
