@@ -9,11 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
-
-// overhead is what a message of the protocol adds to its payload and proposal.
-const overhead = 1 << 20
 
 // errTooLarge says that a message was not sent: it would end the stream, and with it every transaction of the chaincode.
 var errTooLarge = errors.New("too large for the chaincode's stream")
@@ -101,8 +100,7 @@ func (c *connection) fail() {
 
 // send gives a message to the stream. After errTooLarge the stream is as it was.
 func (c *connection) send(msg *peerpb.ChaincodeMessage) error {
-	size, most := len(msg.GetPayload())+len(msg.GetProposal().GetProposalBytes()), c.host.config.MaxMessageBytes-overhead
-	if size > most {
+	if size, most := proto.Size(msg), c.host.config.MaxMessageBytes; size > most {
 		return fmt.Errorf("a message of %d bytes is %w: at most %d are accepted", size, errTooLarge, most)
 	}
 	c.sendMu.Lock()

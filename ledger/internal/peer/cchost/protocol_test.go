@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
+	"github.com/qioi/qioi/ledger/internal/peer/rwset"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 	"github.com/qioi/qioi/ledger/pb/queryresultpb"
@@ -264,8 +266,15 @@ func TestWhatIsTooLargeForTheStreamLeavesIt(t *testing.T) {
 	for range 2 {
 		_, _, _, err := f.simulate(context.Background(), "tx", "cc", "go")
 		require.ErrorIs(t, err, cchost.ErrFailed)
-		require.ErrorContains(t, err, "a message of 2097152 bytes is too large for the chaincode's stream: at most 1048576 are accepted")
+		require.ErrorContains(t, err, "a message of 2097174 bytes is too large for the chaincode's stream: at most 2097152 are accepted")
 		_, _, _, err = f.simulate(context.Background(), "tx", "cc", strings.Repeat("x", bound))
+		require.ErrorContains(t, err, "too large for the chaincode's stream")
+		// Every byte counts: those of fields that nobody knows are neither of the proposal nor of its signature.
+		padded := &peerpb.SignedProposal{}
+		padded.ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 9, protowire.BytesType), make([]byte, bound)))
+		_, _, err = f.host.Execute(context.Background(), cchost.Invocation{
+			ChannelID: "mychannel", TxID: "tx", Chaincode: "cc", SignedProposal: padded,
+		}, ledger{rwset.NewSimulator(f.db.Snapshot())})
 		require.ErrorContains(t, err, "too large for the chaincode's stream")
 		require.True(t, f.host.Connected("cc"))
 	}

@@ -23,6 +23,9 @@ func (c *call) get(payload []byte) ([]byte, error) {
 	return c.tx.ledger.GetState(c.namespace, q.GetKey())
 }
 
+// overhead is more than an answer adds to the values in it.
+const overhead = 1 << 20
+
 // getMultiple gives the values in the order of their keys, empty where there is none.
 func (c *call) getMultiple(payload []byte) ([]byte, error) {
 	q, result := &peerpb.GetStateMultiple{}, &peerpb.GetStateMultipleResult{}

@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
@@ -238,4 +240,19 @@ func TestAQueryIsAnsweredFromWhatMayBeTold(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, string(response.Response.Payload))
 	}
+}
+
+// TestAChaincodeGetsWhatIsSigned: a client can put fields of any length beside it, which nobody has counted.
+func TestAChaincodeGetsWhatIsSigned(t *testing.T) {
+	var got *peerpb.SignedProposal
+	w, _, e := setup(t, func(in cchost.Invocation, _ cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		got = in.SignedProposal
+		return &peerpb.Response{Status: 200}, nil, nil
+	})
+	signed, _ := w.Propose(peertest.Proposal{})
+	padded := proto.Clone(signed).(*peerpb.SignedProposal)
+	padded.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 9, protowire.VarintType), 1))
+	_, err := e.ProcessProposal(context.Background(), padded)
+	require.NoError(t, err)
+	assert.True(t, proto.Equal(signed, got))
 }

@@ -36,6 +36,8 @@ func open(signed *peerpb.SignedProposal) (*proposal, error) {
 	if len(signed.GetProposalBytes()) == 0 {
 		return nil, errors.New("empty proposal bytes")
 	}
+	// What else a client has put beside them is not signed, and no chaincode's to read.
+	signed = &peerpb.SignedProposal{ProposalBytes: signed.ProposalBytes, Signature: signed.Signature}
 	p := &proposal{signed: signed, channel: &commonpb.ChannelHeader{}, signature: &commonpb.SignatureHeader{}}
 	var outer peerpb.Proposal
 	var header commonpb.Header

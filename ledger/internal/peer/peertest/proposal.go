@@ -12,11 +12,12 @@ import (
 
 // Proposal describes a proposal to make. The zero value is client Org1MSP's, to kv, without arguments.
 type Proposal struct {
-	Chaincode string
-	Client    *identity.SigningIdentity
-	Args      []string
-	Transient map[string][]byte
-	Change    func(*commonpb.ChannelHeader, *commonpb.SignatureHeader) // spoils the headers before they are signed
+	Chaincode   string
+	Client      *identity.SigningIdentity
+	Args        []string
+	Decorations map[string][]byte
+	Transient   map[string][]byte
+	Change      func(*commonpb.ChannelHeader, *commonpb.SignatureHeader) // spoils the headers before they are signed
 }
 
 // Propose builds the signed proposal and its transaction id.
@@ -48,7 +49,7 @@ func (w *World) Propose(p Proposal) (*peerpb.SignedProposal, string) {
 		Header: w.marshal(&commonpb.Header{ChannelHeader: w.marshal(channel), SignatureHeader: w.marshal(signature)}),
 		Payload: w.marshal(&peerpb.ChaincodeProposalPayload{
 			Input: w.marshal(&peerpb.ChaincodeInvocationSpec{ChaincodeSpec: &peerpb.ChaincodeSpec{
-				ChaincodeId: cc, Input: &peerpb.ChaincodeInput{Args: args},
+				ChaincodeId: cc, Input: &peerpb.ChaincodeInput{Args: args, Decorations: p.Decorations},
 			}}),
 			TransientMap: p.Transient,
 		}),
