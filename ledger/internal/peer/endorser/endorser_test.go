@@ -256,3 +256,20 @@ func TestAChaincodeGetsWhatIsSigned(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, proto.Equal(signed, got))
 }
+
+// TestDecorationsAreThePeersToMake: as Fabric's endorser, which has a chaincode see none of the client's.
+func TestDecorationsAreThePeersToMake(t *testing.T) {
+	var got *peerpb.ChaincodeInput
+	w, _, e := setup(t, func(in cchost.Invocation, _ cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		got = in.Input
+		return &peerpb.Response{Status: 200}, nil, nil
+	})
+	client := w.Signer("Org1MSP", "client")
+	signed, _ := w.Propose(peertest.Proposal{Client: client, Args: []string{"put"}, Decorations: map[string][]byte{"who": []byte("the bank")}})
+	answer, err := e.ProcessProposal(context.Background(), signed)
+	require.NoError(t, err)
+	assert.Equal(t, "put", string(got.Args[0]))
+	assert.Empty(t, got.Decorations)
+	_, code := validate.Check(w.Assemble(client, signed, answer), w.Bundle)
+	assert.Equal(t, peerpb.TxValidationCode_VALID, code, "the proposal's hash is that of what the client has sent")
+}

@@ -63,6 +63,7 @@ func open(signed *peerpb.SignedProposal) (*proposal, error) {
 	if p.input == nil {
 		return nil, errors.New("chaincode input did not contain any input")
 	}
+	p.input.Decorations = nil // they are for a peer to make, as in Fabric; a chaincode must not take a client's for those
 	// What is endorsed is the proposal without its transient map, which stays off the ledger.
 	lasting, err := proto.Marshal(&peerpb.ChaincodeProposalPayload{Input: payload.Input})
 	if err != nil {
