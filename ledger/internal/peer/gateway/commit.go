@@ -6,10 +6,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 )
+
+// readers is the policy that Fabric asks for both (gateway/CommitStatus, gateway/ChaincodeEvents).
+const readers = "/Channel/Application/Readers"
 
 // CommitStatus tells the fate of a transaction; it waits for one that is not committed yet.
 func (s *Server) CommitStatus(ctx context.Context, signed *gatewaypb.SignedCommitStatusRequest) (*gatewaypb.CommitStatusResponse, error) {
@@ -34,13 +36,13 @@ func (s *Server) CommitStatus(ctx context.Context, signed *gatewaypb.SignedCommi
 	return &gatewaypb.CommitStatusResponse{Result: code, BlockNumber: block}, nil
 }
 
-// authorize checks that a reader of the channel has signed a request.
+// authorize checks that a reader of the application has signed a request.
 func (s *Server) authorize(channelID string, creator, request, signature []byte) error {
 	bundle := s.config.Channels.Bundle(channelID)
 	if bundle == nil {
 		return status.Errorf(codes.PermissionDenied, "channel '%s' not found", channelID)
 	}
-	id, err := bundle.Admits(creator, channelconfig.ChannelReaders)
+	id, err := bundle.Admits(creator, readers)
 	if err == nil {
 		err = id.Verify(request, signature)
 	}

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,10 +80,34 @@ func TestOnlyReadersOfTheChannelAreTold(t *testing.T) {
 	_, err = f.client.CommitStatus(context.Background(), &gatewaypb.SignedCommitStatusRequest{Request: raw, Signature: signature})
 	assert.Equal(t, codes.PermissionDenied, status.Code(err), "%v", err)
 
+	// An orderers' organisation reads the channel, and not what the application does there.
+	for _, m := range []proto.Message{
+		&gatewaypb.CommitStatusRequest{ChannelId: peertest.Channel, Identity: f.Signer("OrdererMSP", "client").Serialized()},
+		&gatewaypb.ChaincodeEventsRequest{ChannelId: peertest.Channel, Identity: f.Signer("OrdererMSP", "client").Serialized()},
+	} {
+		raw, signature = f.signed(f.Signer("OrdererMSP", "client"), m)
+		require.ErrorContains(t, f.told(m, raw, signature), "PermissionDenied desc = access denied: channel [mychannel]: "+
+			"client of OrdererMSP does not satisfy /Channel/Application/Readers")
+	}
+
 	_, err = f.client.CommitStatus(context.Background(), &gatewaypb.SignedCommitStatusRequest{})
 	assert.Equal(t, "InvalidArgument: a commit status request is required", f.described(err))
 	_, err = f.client.CommitStatus(context.Background(), &gatewaypb.SignedCommitStatusRequest{Request: []byte{0xff}})
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
+}
+
+// told is how a signed request of either kind fails.
+func (f *fixture) told(kind proto.Message, request, signature []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // what is admitted waits for an event
+	defer cancel()
+	if _, ok := kind.(*gatewaypb.CommitStatusRequest); ok {
+		_, err := f.client.CommitStatus(ctx, &gatewaypb.SignedCommitStatusRequest{Request: request, Signature: signature})
+		return err
+	}
+	stream, err := f.client.ChaincodeEvents(ctx, &gatewaypb.SignedChaincodeEventsRequest{Request: request, Signature: signature})
+	require.NoError(f.t, err)
+	_, err = stream.Recv()
+	return err
 }
 
 // events opens a stream of events of kv.

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
@@ -48,7 +47,7 @@ func (s *Server) ChaincodeEvents(signed *gatewaypb.SignedChaincodeEventsRequest,
 			continue
 		}
 		if bundle := s.config.Channels.Bundle(request.GetChannelId()); bundle != nil {
-			if _, err := bundle.Admits(request.GetIdentity(), channelconfig.ChannelReaders); err != nil {
+			if _, err := bundle.Admits(request.GetIdentity(), readers); err != nil {
 				return accessDenied(request.GetChannelId(), err)
 			}
 		}
