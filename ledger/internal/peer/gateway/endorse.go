@@ -106,14 +106,11 @@ func (c *collection) named(ctx context.Context, orgs []string) error {
 	return nil
 }
 
-// byPolicy endorses in our own organisation first: that settles most policies, and its
+// byPolicy endorses in our own organisation first, where that has the chaincode: that settles most policies, and its
 // result says whose policies there are to satisfy.
 func (c *collection) byPolicy(ctx context.Context) error {
-	if !c.fromOrg(ctx, c.server.config.MSPID) {
-		if expired(ctx) {
-			return c.failures.fail(codes.DeadlineExceeded, "endorsement timeout expired while collecting first endorsement")
-		}
-		return c.failures.fail(codes.Aborted, "failed to endorse transaction, see attached details for more info")
+	if err := c.first(ctx); err != nil {
+		return err
 	}
 	chaincodes, err := c.touched()
 	if err != nil {

@@ -146,16 +146,53 @@ func TestAPeerWhoseChaincodeIsAwayIsReplaced(t *testing.T) {
 	assert.Equal(t, "done", string(got.Result.Payload))
 
 	f.set("peer1-org1", away)
-	_, err = f.client.Endorse(context.Background(), f.request(peertest.Proposal{}))
-	assert.Equal(t, "Aborted: failed to endorse transaction, see attached details for more info\n"+
-		"peer0-org1 Org1MSP: error in simulation: the chaincode is not connected\n"+
-		"peer1-org1 Org1MSP: error in simulation: the chaincode is not connected", f.described(err))
-
 	got, err = f.client.Evaluate(context.Background(), evaluate(f.request(peertest.Proposal{})))
 	require.NoError(t, err, "a query may leave the organisation")
 	assert.Equal(t, "done", string(got.Result.Payload))
 	_, err = f.client.Evaluate(context.Background(), evaluate(f.request(peertest.Proposal{Transient: map[string][]byte{"a": nil}})))
 	assert.Contains(t, f.described(err), "Aborted: failed to evaluate transaction, see attached details for more info\n", "transient data may not")
+}
+
+// TestAnOrganisationWithoutTheChaincodeHasOthersEndorse: whose policy it is decides who, as with Fabric's discovery.
+func TestAnOrganisationWithoutTheChaincodeHasOthersEndorse(t *testing.T) {
+	f := start(t, nil)
+	f.set("peer0-org1", away)
+	f.set("peer1-org1", unknown)
+	prepared, err := f.client.Endorse(context.Background(), f.request(peertest.Proposal{}))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"Org2MSP"}, f.open(prepared.PreparedTransaction).endorsers)
+
+	secret := peertest.Proposal{Transient: map[string][]byte{"a": nil}}
+	_, err = f.client.Endorse(context.Background(), f.request(secret))
+	assert.Equal(t, "FailedPrecondition: no endorsers found in the gateway's organization; retry specifying endorsing organization(s) to protect transient data\n"+
+		"peer0-org1 Org1MSP: error in simulation: the chaincode is not connected\n"+
+		"peer1-org1 Org1MSP: error in simulation: no such chaincode at this peer", f.described(err))
+	named := f.request(secret)
+	named.EndorsingOrganizations = []string{"Org2MSP"}
+	_, err = f.client.Endorse(context.Background(), named)
+	require.NoError(t, err)
+
+	_, err = f.client.Endorse(context.Background(), f.request(peertest.Proposal{Chaincode: "both"}))
+	assert.Contains(t, f.described(err), "Aborted: failed to collect enough transaction endorsements", "this one's policy asks for both")
+
+	f.set("peer0-org2", away)
+	f.servers["peer1-org2"].Stop()
+	_, err = f.client.Endorse(context.Background(), f.request(peertest.Proposal{}))
+	assert.Contains(t, f.described(err), "Aborted: failed to endorse transaction, see attached details for more info\n")
+	assert.Contains(t, f.described(err), "peer1-org2 Org2MSP: ")
+}
+
+// TestWhereAPeerHasFailedNoOtherOrganisationIsAsked: its chaincode ran, or may have.
+func TestWhereAPeerHasFailedNoOtherOrganisationIsAsked(t *testing.T) {
+	f := start(t, nil)
+	f.set("peer0-org1", away)
+	f.set("peer1-org1", func(context.Context, cchost.Invocation, cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+		return nil, nil, cchost.ErrTimeout
+	})
+	_, err := f.client.Endorse(context.Background(), f.request(peertest.Proposal{}))
+	assert.Equal(t, "Aborted: failed to endorse transaction, see attached details for more info\n"+
+		"peer0-org1 Org1MSP: error in simulation: the chaincode is not connected\n"+
+		"peer1-org1 Org1MSP: error in simulation: timeout expired while executing transaction", f.described(err))
 }
 
 func evaluate(r *gatewaypb.EndorseRequest) *gatewaypb.EvaluateRequest {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -55,6 +57,7 @@ type verdict struct {
 	code    codes.Code // OK: it endorsed
 	message string
 	retry   bool // another peer may do better
+	absent  bool // the peer cannot be asked, or does not have the chaincode: it has run nothing
 }
 
 // judge tells failures of the network and of a peer, which another peer may not have,
@@ -64,7 +67,7 @@ func judge(n node, response *peerpb.ProposalResponse, err error) verdict {
 		if n.local() { // nothing lies between us and this endorser: it refused the proposal
 			return verdict{code: codes.FailedPrecondition, message: err.Error()}
 		}
-		return verdict{code: codes.Unavailable, message: err.Error(), retry: true}
+		return verdict{code: codes.Unavailable, message: err.Error(), retry: true, absent: true}
 	}
 	got := response.GetResponse()
 	switch {
@@ -72,8 +75,13 @@ func judge(n node, response *peerpb.ProposalResponse, err error) verdict {
 		return verdict{}
 	case len(response.GetPayload()) == 0 && got.GetStatus() == http.StatusInternalServerError:
 		// Without a payload it is the peer's own failure, for example a chaincode that is away.
-		return verdict{code: codes.Aborted, message: got.GetMessage(), retry: true}
+		return verdict{code: codes.Aborted, message: got.GetMessage(), retry: true, absent: lacksChaincode(got.GetMessage())}
 	default:
 		return verdict{code: codes.Unknown, message: fmt.Sprintf("chaincode response %d, %s", got.GetStatus(), got.GetMessage())}
 	}
+}
+
+// lacksChaincode goes by the text, which is all that comes from another peer.
+func lacksChaincode(message string) bool {
+	return strings.Contains(message, cchost.ErrUnknown.Error()) || strings.Contains(message, cchost.ErrNotConnected.Error())
 }

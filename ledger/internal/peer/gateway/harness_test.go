@@ -58,6 +58,10 @@ var away contract = func(context.Context, cchost.Invocation, cchost.Ledger) (*pe
 	return nil, nil, cchost.ErrNotConnected
 }
 
+var unknown contract = func(context.Context, cchost.Invocation, cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+	return nil, nil, cchost.ErrUnknown
+}
+
 // stuck waits until its caller gives up.
 var stuck contract = func(ctx context.Context, _ cchost.Invocation, _ cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
 	<-ctx.Done()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/policy"
@@ -26,6 +28,7 @@ type collection struct {
 	endorsements []*peerpb.Endorsement
 	tried        map[string]bool // addresses
 	failures     failures
+	refused      bool // a failure is of a peer that could be asked and has the chaincode
 }
 
 func (s *Server) collect(bundle *channelconfig.Bundle, p *proposal) *collection {
@@ -102,6 +105,7 @@ func (c *collection) fromOrg(ctx context.Context, mspID string) bool {
 		if result := judge(n, response, err); result.message != "" || result.code != 0 {
 			c.mu.Lock()
 			c.failures.add(n, result.message)
+			c.refused = c.refused || !result.absent
 			c.mu.Unlock()
 			if !result.retry {
 				return false
@@ -120,6 +124,7 @@ func (c *collection) take(n node, response *peerpb.ProposalResponse) bool {
 	defer c.mu.Unlock()
 	switch {
 	case err != nil:
+		c.refused = true
 		c.failures.add(n, fmt.Sprintf("its endorsement is not by a member of the channel: %s", err))
 		return false
 	case c.payload == nil:
@@ -136,6 +141,31 @@ func (c *collection) take(n node, response *peerpb.ProposalResponse) bool {
 	c.identities = append(c.identities, id)
 	c.endorsements = append(c.endorsements, response.GetEndorsement())
 	return true
+}
+
+// first gets the first endorsement. Where no peer of our own organisation has the chaincode, the others that the policy
+// names are asked in turn, unless the proposal carries data that the client must say for whom it is.
+func (c *collection) first(ctx context.Context) error {
+	own := c.server.config.MSPID
+	got := c.fromOrg(ctx, own)
+	if !got && !c.refused && !expired(ctx) && c.proposal.transient {
+		return c.failures.fail(codes.FailedPrecondition, "no endorsers found in the gateway's organization; "+
+			"retry specifying endorsing organization(s) to protect transient data")
+	}
+	for _, mspID := range c.bundle.Chaincodes[c.proposal.chaincode].Organisations {
+		if got || c.refused || expired(ctx) {
+			break
+		}
+		got = mspID != own && c.fromOrg(ctx, mspID)
+	}
+	switch {
+	case got:
+		return nil
+	case expired(ctx):
+		return c.failures.fail(codes.DeadlineExceeded, "endorsement timeout expired while collecting first endorsement")
+	default:
+		return c.failures.fail(codes.Aborted, "failed to endorse transaction, see attached details for more info")
+	}
 }
 
 // fromOrgs asks organisations in parallel, those that are named twice for two endorsements.
