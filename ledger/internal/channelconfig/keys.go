@@ -15,6 +15,7 @@ const (
 	keyMSP            = "MSP"
 	keyEndpoints      = "Endpoints"
 	keyAnchorPeers    = "AnchorPeers"
+	keyACLs           = "ACLs"
 	keyConsensusType  = "ConsensusType"
 	keyKafkaBrokers   = "KafkaBrokers"
 	keyOrderers       = "Orderers"

@@ -87,6 +87,9 @@ func (n *Node) openChannels() error {
 			return err
 		}
 		n.channels[c.Name] = ch
+		if ch.Bundle().HasACLs() {
+			log.Warnf("[%s] the channel's ACLs are not used: Fabric's defaults hold", c.Name)
+		}
 	}
 	return nil
 }
