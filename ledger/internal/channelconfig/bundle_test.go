@@ -137,6 +137,23 @@ func TestAChannelOfFabricsToolsIsInBlockMode(t *testing.T) {
 	assert.Empty(t, b.Chaincodes)
 }
 
+// TestAnOrganisationOfOrderersMayHavePeers, as long as both parts of the configuration say the same of it.
+func TestAnOrganisationOfOrderersMayHavePeers(t *testing.T) {
+	w, g := newWorld(t)
+	root, err := g.channelGroup()
+	require.NoError(t, err)
+	apps := root.Groups[applicationGroup]
+	apps.Groups["OrdererMSP"] = proto.Clone(apps.Groups["Org1MSP"]).(*commonpb.ConfigGroup)
+	apps.Groups["OrdererMSP"].Values[keyMSP] = root.Groups[ordererGroup].Groups["OrdererMSP"].Values[keyMSP]
+	b, err := FromConfig("c", &commonpb.Config{ChannelGroup: root})
+	require.NoError(t, err)
+	assert.Contains(t, b.Orgs, "OrdererMSP")
+	assert.True(t, b.Policy(BlockValidation).Evaluate([]*identity.Identity{w.identity(t, b, "OrdererMSP", "orderer")}))
+	editMSP(t, apps.Groups["OrdererMSP"], func(msp *msppb.FabricMSPConfig) { msp.FabricNodeOus = nil })
+	_, err = FromConfig("c", &commonpb.Config{ChannelGroup: root})
+	require.ErrorContains(t, err, "organisation OrdererMSP: two different versions of its MSP")
+}
+
 // changeMSP changes what a configuration says of Org1MSP.
 func changeMSP(t *testing.T, change func(*msppb.FabricMSPConfig)) func(*commonpb.ConfigGroup) {
 	return func(root *commonpb.ConfigGroup) { editMSP(t, root.Groups[applicationGroup].Groups["Org1MSP"], change) }

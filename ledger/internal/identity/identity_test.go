@@ -249,7 +249,7 @@ func TestManagerRefusesBadOrganisations(t *testing.T) {
 	good := OrgConfig{MSPID: "Org1MSP", RootCerts: [][]byte{a.CertPEM()}}
 	for want, orgs := range map[string][]OrgConfig{
 		"has no MSP id":               {{RootCerts: good.RootCerts}},
-		"named twice":                 {good, good},
+		"two different versions":      {good, {MSPID: "Org1MSP", RootCerts: good.RootCerts, OUs: DefaultOUs()}},
 		"has no root certificate":     {{MSPID: "X"}},
 		"not a certificate authority": {{MSPID: "X", RootCerts: [][]byte{leaf}}},
 		"no PEM certificate found":    {{MSPID: "X", RootCerts: [][]byte{[]byte("x")}}},
@@ -257,6 +257,19 @@ func TestManagerRefusesBadOrganisations(t *testing.T) {
 		_, err := NewManager(orgs...)
 		assert.ErrorContains(t, err, want)
 	}
+}
+
+// TestAnOrganisationMayRunOrderersAndPeers: it stands in a channel's configuration twice then.
+func TestAnOrganisationMayRunOrderersAndPeers(t *testing.T) {
+	a := authority(t, "org1")
+	config := func() OrgConfig {
+		return OrgConfig{MSPID: "Org1MSP", RootCerts: [][]byte{a.CertPEM()}, OUs: DefaultOUs()}
+	}
+	m, err := NewManager(config(), config())
+	require.NoError(t, err)
+	id, err := m.Deserialize(issue(t, a, "Org1MSP", ca.Request{CommonName: "u", Unit: "admin"}).Serialized())
+	require.NoError(t, err)
+	assert.True(t, id.HasRole(Admin))
 }
 
 func TestSignerRefusesAForeignKey(t *testing.T) {

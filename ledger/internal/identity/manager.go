@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -70,37 +71,50 @@ type Manager struct {
 	cache map[string]*Identity // by serialized form; verified ones only
 }
 
-// NewManager errs when an organisation is named twice or its certificates cannot be read.
+// NewManager errs when two organisations of one MSP id differ, or certificates cannot be read. An organisation that runs
+// orderers and peers is given twice.
 func NewManager(orgs ...OrgConfig) (*Manager, error) {
 	m := &Manager{orgs: make(map[string]*org, len(orgs)), cache: make(map[string]*Identity)}
+	given := make(map[string]OrgConfig, len(orgs))
 	for _, cfg := range orgs {
 		if cfg.MSPID == "" {
 			return nil, fmt.Errorf("an organisation has no MSP id")
 		}
-		if m.orgs[cfg.MSPID] != nil {
-			return nil, fmt.Errorf("organisation %s is named twice", cfg.MSPID)
+		if before, ok := given[cfg.MSPID]; ok {
+			if !reflect.DeepEqual(before, cfg) {
+				return nil, fmt.Errorf("organisation %s: two different versions of its MSP", cfg.MSPID)
+			}
+			continue
 		}
-		o := &org{roots: x509.NewCertPool(), intermediates: x509.NewCertPool(), ous: cfg.OUs}
-		if len(cfg.RootCerts) == 0 {
-			return nil, fmt.Errorf("organisation %s has no root certificate", cfg.MSPID)
-		}
-		roots, err := addAll(o.roots, cfg.RootCerts)
+		given[cfg.MSPID] = cfg
+		o, err := newOrg(&cfg)
 		if err != nil {
-			return nil, fmt.Errorf("organisation %s: root certificate: %w", cfg.MSPID, err)
-		}
-		below, err := addAll(o.intermediates, cfg.IntermediateCerts)
-		if err != nil {
-			return nil, fmt.Errorf("organisation %s: intermediate certificate: %w", cfg.MSPID, err)
-		}
-		if o.revoked, err = newRevocations(cfg.RevocationLists, append(roots, below...)); err != nil {
-			return nil, fmt.Errorf("organisation %s: %w", cfg.MSPID, err)
-		}
-		if o.issuers, err = ouIssuers(cfg.OUIssuers, append(roots, below...)); err != nil {
 			return nil, fmt.Errorf("organisation %s: %w", cfg.MSPID, err)
 		}
 		m.orgs[cfg.MSPID] = o
 	}
 	return m, nil
+}
+
+func newOrg(cfg *OrgConfig) (*org, error) {
+	o := &org{roots: x509.NewCertPool(), intermediates: x509.NewCertPool(), ous: cfg.OUs}
+	if len(cfg.RootCerts) == 0 {
+		return nil, errors.New("it has no root certificate")
+	}
+	roots, err := addAll(o.roots, cfg.RootCerts)
+	if err != nil {
+		return nil, fmt.Errorf("root certificate: %w", err)
+	}
+	below, err := addAll(o.intermediates, cfg.IntermediateCerts)
+	if err != nil {
+		return nil, fmt.Errorf("intermediate certificate: %w", err)
+	}
+	authorities := append(roots, below...)
+	if o.revoked, err = newRevocations(cfg.RevocationLists, authorities); err != nil {
+		return nil, err
+	}
+	o.issuers, err = ouIssuers(cfg.OUIssuers, authorities)
+	return o, err
 }
 
 func ouIssuers(pems map[string][]byte, authorities []*x509.Certificate) (map[string]*x509.Certificate, error) {
