@@ -359,7 +359,7 @@ func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (id
 	}
 	cfg := identity.OrgConfig{
 		MSPID: msp.Name, RootCerts: msp.RootCerts, IntermediateCerts: msp.IntermediateCerts, TLSRootCerts: msp.TlsRootCerts,
-		RevocationLists: msp.RevocationList,
+		RevocationLists: msp.RevocationList, Admins: msp.Admins,
 	}
 	if ous := msp.FabricNodeOus; ous.GetEnable() {
 		cfg.OUs, cfg.OUIssuers = map[string]identity.Role{}, map[string][]byte{}

@@ -154,6 +154,24 @@ func TestAnOrganisationOfOrderersMayHavePeers(t *testing.T) {
 	require.ErrorContains(t, err, "organisation OrdererMSP: two different versions of its MSP")
 }
 
+// TestAnMSPWithoutUnitsNamesItsAdmins, by their certificates.
+func TestAnMSPWithoutUnitsNamesItsAdmins(t *testing.T) {
+	w, g := newWorld(t)
+	root, err := g.channelGroup()
+	require.NoError(t, err)
+	cert, key, err := w["Org1MSP"].Issue(ca.Request{CommonName: "ann"})
+	require.NoError(t, err)
+	ann, err := identity.NewSigner("Org1MSP", cert, key)
+	require.NoError(t, err)
+	changeMSP(t, func(msp *msppb.FabricMSPConfig) { msp.FabricNodeOus, msp.Admins = nil, [][]byte{cert} })(root)
+	b, err := FromConfig("c", &commonpb.Config{ChannelGroup: root})
+	require.NoError(t, err)
+	_, err = b.Admits(ann.Serialized(), "/Channel/Application/Org1MSP/Admins")
+	require.NoError(t, err)
+	other := w.identity(t, b, "Org1MSP", "")
+	assert.False(t, b.Policy("/Channel/Application/Org1MSP/Admins").Evaluate([]*identity.Identity{other}))
+}
+
 // changeMSP changes what a configuration says of Org1MSP.
 func changeMSP(t *testing.T, change func(*msppb.FabricMSPConfig)) func(*commonpb.ConfigGroup) {
 	return func(root *commonpb.ConfigGroup) { editMSP(t, root.Groups[applicationGroup].Groups["Org1MSP"], change) }

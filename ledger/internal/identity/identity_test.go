@@ -253,6 +253,7 @@ func TestManagerRefusesBadOrganisations(t *testing.T) {
 		"has no root certificate":     {{MSPID: "X"}},
 		"not a certificate authority": {{MSPID: "X", RootCerts: [][]byte{leaf}}},
 		"no PEM certificate found":    {{MSPID: "X", RootCerts: [][]byte{[]byte("x")}}},
+		"admin's certificate: no PEM": {{MSPID: "X", RootCerts: good.RootCerts, Admins: [][]byte{[]byte("x")}}},
 	} {
 		_, err := NewManager(orgs...)
 		assert.ErrorContains(t, err, want)
@@ -270,6 +271,27 @@ func TestAnOrganisationMayRunOrderersAndPeers(t *testing.T) {
 	id, err := m.Deserialize(issue(t, a, "Org1MSP", ca.Request{CommonName: "u", Unit: "admin"}).Serialized())
 	require.NoError(t, err)
 	assert.True(t, id.HasRole(Admin))
+}
+
+// TestACertificateMayBeAnAdmins: without units nothing else says who is one. It is that very certificate, not its name.
+func TestACertificateMayBeAnAdmins(t *testing.T) {
+	a := authority(t, "org1")
+	for name, ous := range map[string]map[string]Role{"without units": nil, "with units": DefaultOUs()} {
+		t.Run(name, func(t *testing.T) {
+			cert, key, err := a.Issue(ca.Request{CommonName: "u", Unit: "client"})
+			require.NoError(t, err)
+			named, err := NewSigner("Org1MSP", cert, key)
+			require.NoError(t, err)
+			m, err := NewManager(OrgConfig{MSPID: "Org1MSP", RootCerts: [][]byte{a.CertPEM()}, OUs: ous, Admins: [][]byte{cert}})
+			require.NoError(t, err)
+			for signer, want := range map[*SigningIdentity]bool{named: true, issue(t, a, "Org1MSP", ca.Request{CommonName: "u", Unit: "client"}): false} {
+				id, err := m.Deserialize(signer.Serialized())
+				require.NoError(t, err)
+				assert.Equal(t, want, id.HasRole(Admin))
+				assert.Equal(t, ous != nil, id.HasRole(Client))
+			}
+		})
+	}
 }
 
 func TestSignerRefusesAForeignKey(t *testing.T) {

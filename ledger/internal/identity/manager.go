@@ -3,6 +3,7 @@ package identity
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -42,6 +43,8 @@ type OrgConfig struct {
 	TLSRootCerts      [][]byte
 	// RevocationLists name revoked certificates; PEM or DER.
 	RevocationLists [][]byte
+	// Admins are certificates whose holders are admins, whatever units they carry.
+	Admins [][]byte
 	// OUs maps the organizational unit that a certificate must carry to its role;
 	// DefaultOUs is what cryptogen and Fabric CA use.
 	OUs map[string]Role
@@ -58,6 +61,7 @@ func DefaultOUs() map[string]Role {
 type org struct {
 	roots, intermediates *x509.CertPool
 	revoked              revocations
+	admins               map[[sha256.Size]byte]bool // by digest
 	ous                  map[string]Role
 	issuers              map[string]*x509.Certificate // by unit; of those that count in one authority's certificates alone
 }
@@ -113,8 +117,23 @@ func newOrg(cfg *OrgConfig) (*org, error) {
 	if o.revoked, err = newRevocations(cfg.RevocationLists, authorities); err != nil {
 		return nil, err
 	}
+	if o.admins, err = digests(cfg.Admins); err != nil {
+		return nil, fmt.Errorf("admin's certificate: %w", err)
+	}
 	o.issuers, err = ouIssuers(cfg.OUIssuers, authorities)
 	return o, err
+}
+
+func digests(pems [][]byte) (map[[sha256.Size]byte]bool, error) {
+	out := make(map[[sha256.Size]byte]bool, len(pems))
+	for _, text := range pems {
+		cert, err := parseCertificate(text)
+		if err != nil {
+			return nil, err
+		}
+		out[CertificateDigest(cert)] = true
+	}
+	return out, nil
 }
 
 func ouIssuers(pems map[string][]byte, authorities []*x509.Certificate) (map[string]*x509.Certificate, error) {
@@ -252,6 +271,9 @@ func (i *Identity) chain(o *org) (chains [][]*x509.Certificate, err error) {
 
 func (i *Identity) assignRoles(o *org, chains [][]*x509.Certificate) error {
 	i.roles = 1 << Member
+	if o.admins[i.digest] {
+		i.roles |= 1 << Admin
+	}
 	found := 0
 	for _, unit := range i.Cert.Subject.OrganizationalUnit {
 		issuer := o.issuers[unit]
