@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -99,4 +100,30 @@ func TestWhatFailsIsNotInTheWindow(t *testing.T) {
 		require.Error(t, err)
 		assert.Zero(t, gauge(t, registry, "qioi_gateway_window_inside"))
 	}
+}
+
+// TestAPlaceIsOfTheTransactionItself, whatever the client calls it: one that names others' could hold places for ever, or
+// take theirs, and the window would learn nothing.
+func TestAPlaceIsOfTheTransactionItself(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	f := startIn(t, channelconfig.Stream, func(c *gateway.Config) { c.Registry = registry })
+	require.Eventually(t, func() bool { // again, where signing took longer than a place is kept
+		request := f.request(peertest.Proposal{})
+		id := request.TransactionId
+		request.TransactionId = "one lie"
+		answer, err := f.client.Endorse(context.Background(), request)
+		if !assert.NoError(t, err) {
+			return true
+		}
+		answer.PreparedTransaction.Signature = []byte("signature")
+		_, err = f.client.Submit(context.Background(), &gatewaypb.SubmitRequest{
+			TransactionId: "another", ChannelId: peertest.Channel, PreparedTransaction: answer.PreparedTransaction,
+		})
+		raw, marshalErr := proto.Marshal(answer.PreparedTransaction)
+		if !assert.NoError(t, errors.Join(err, marshalErr)) {
+			return true
+		}
+		f.ledger.add(f.World, map[string]peerpb.TxValidationCode{id: peerpb.TxValidationCode_MVCC_READ_CONFLICT}, raw)
+		return gauge(t, registry, "qioi_gateway_window_places") < 500
+	}, 30*time.Second, 10*time.Millisecond, "the window has not learned of the conflict")
 }

@@ -50,7 +50,7 @@ func (s *Server) Endorse(ctx context.Context, request *gatewaypb.EndorseRequest)
 	case err != nil:
 		window.leave()
 	default:
-		window.keep(request.GetTransactionId())
+		window.keep(p.txID)
 	}
 	if err != nil {
 		return nil, err

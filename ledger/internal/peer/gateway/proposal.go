@@ -17,6 +17,7 @@ type proposal struct {
 	signed    *peerpb.SignedProposal
 	header    *commonpb.Header
 	channel   string
+	txID      string
 	chaincode string
 	input     []byte // ChaincodeProposalPayload.input
 	transient bool   // it carries data that is for endorsers of one's choice only
@@ -41,7 +42,7 @@ func parseProposal(signed *peerpb.SignedProposal) (*proposal, error) {
 		return nil, err
 	}
 	p := &proposal{
-		signed: signed, header: &header, channel: channel.GetChannelId(), input: payload.Input,
+		signed: signed, header: &header, channel: channel.GetChannelId(), txID: channel.GetTxId(), input: payload.Input,
 		chaincode: spec.GetChaincodeSpec().GetChaincodeId().GetName(), transient: len(payload.TransientMap) > 0,
 	}
 	if p.channel == "" {

@@ -47,8 +47,11 @@ func (s *Server) Submit(ctx context.Context, request *gatewaypb.SubmitRequest) (
 			Info:   fmt.Sprintf("message payload is %d bytes and exceeds maximum allowed %d bytes", size, limit),
 		}))
 	}
-	window := s.windows.of(bundle)
-	placed := window != nil && window.take(request.GetTransactionId())
+	window, id := s.windows.of(bundle), ""
+	if window != nil {
+		id = transactionID(tx)
+	}
+	placed := window != nil && window.take(id)
 	var response *gatewaypb.SubmitResponse
 	var err error
 	orderers := s.cast.cluster(bundle)
@@ -62,7 +65,7 @@ func (s *Server) Submit(ctx context.Context, request *gatewaypb.SubmitRequest) (
 	case err != nil:
 		window.leave()
 	default:
-		go s.watchCommit(window, bundle.ChannelID, request.GetTransactionId())
+		go s.watchCommit(window, bundle.ChannelID, id)
 	}
 	return response, err
 }
@@ -105,6 +108,15 @@ func (s *Server) submit(ctx context.Context, orderers *cluster, tx *commonpb.Env
 		}
 	}
 	return nil, failed.fail(codes.Unavailable, "no orderers could successfully process transaction")
+}
+
+// transactionID is a transaction's own, whatever its client calls it; empty where it has none.
+func transactionID(tx *commonpb.Envelope) string {
+	msg, err := protoutil.OpenEnvelope(tx)
+	if err != nil {
+		return ""
+	}
+	return msg.Channel.GetTxId()
 }
 
 func unsuccessful(response *ordererpb.BroadcastResponse) string {
