@@ -169,6 +169,19 @@ func TestSimulationIsBounded(t *testing.T) {
 	assert.ErrorIs(t, sim.Put("cc", "b", value), ErrTooLarge)
 }
 
+// TestAQueryWithoutResultsCounts: it is recorded and checked again all the same.
+func TestAQueryWithoutResultsCounts(t *testing.T) {
+	sim, opened := NewSimulator(statedb.New().Snapshot()), 0
+	for ; opened <= maxRecorded/resultBytes; opened++ {
+		if _, _, err := sim.Range("cc", "a", "b").Next(1); err != nil {
+			require.ErrorIs(t, err, ErrTooLarge)
+			break
+		}
+	}
+	assert.Equal(t, maxRecorded/(resultBytes+2), opened)
+	assert.Len(t, sim.spaces["cc"].ranges, opened, "one that is refused leaves nothing")
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	marshal := func(m proto.Message) []byte {
 		raw, err := proto.Marshal(m)

@@ -106,11 +106,16 @@ type Query struct {
 	start, end, next string
 	reads            []*statedb.Entry
 	exhausted        bool
+	refused          error // at its begin
 }
 
-// Range opens a query over [start, end); an empty end means no end.
+// Range opens a query over [start, end); an empty end means no end. It counts as much as a result: without one it is
+// recorded, too.
 func (s *Simulator) Range(namespace, start, end string) *Query {
 	q := &Query{sim: s, namespace: namespace, start: start, end: end, next: start}
+	if q.refused = s.grow(resultBytes + len(start) + len(end)); q.refused != nil {
+		return q
+	}
 	r := s.space(namespace)
 	r.ranges = append(r.ranges, q)
 	return q
@@ -119,8 +124,8 @@ func (s *Simulator) Range(namespace, start, end string) *Query {
 // Next reads at most limit further entries. more reports whether others follow; only
 // when none do has the transaction seen the end of the range.
 func (q *Query) Next(limit int) (entries []*statedb.Entry, more bool, err error) {
-	if q.exhausted {
-		return nil, false, nil
+	if q.exhausted || q.refused != nil {
+		return nil, false, q.refused
 	}
 	entries = q.sim.snapshot.Scan(q.namespace, q.next, q.end, limit+1)
 	if len(entries) > limit {
