@@ -47,43 +47,64 @@ func finishFrame(buf []byte, start int, nonce uint64, offset int64, kind frameKi
 }
 
 func checksum(nonce uint64, offset int64, head, payload []byte) uint32 {
+	return crc32.Update(headSum(nonce, offset, head), castagnoli, payload)
+}
+
+// headSum is the checksum as far as the payload.
+func headSum(nonce uint64, offset int64, head []byte) uint32 {
 	var key [22]byte
 	binary.LittleEndian.PutUint64(key[:], nonce)
 	binary.LittleEndian.PutUint64(key[8:], uint64(offset))
 	copy(key[16:], head[:4])
 	copy(key[20:], head[8:10])
-	return crc32.Update(crc32.Checksum(key[:], castagnoli), castagnoli, payload)
+	return crc32.Checksum(key[:], castagnoli)
 }
 
 // decodeFrame reads the frame at the start of buf, which is what the segment
 // holds from offset on. It returns the reason when there is none.
 func decodeFrame(buf []byte, nonce uint64, offset int64) (frame, string) {
-	if len(buf) < frameHeaderSize {
-		return frame{}, "incomplete frame header"
+	size, reason := frameSize(buf)
+	if reason != "" {
+		return frame{}, reason
 	}
-	length := binary.LittleEndian.Uint32(buf)
-	kind := frameKind(buf[8])
-	if kind < kindTx || kind > kindBlock {
-		return frame{}, "unknown frame kind"
-	}
-	if length > maxFrame {
-		return frame{}, "frame length out of bounds"
-	}
-	if int(length) > len(buf)-frameHeaderSize {
-		return frame{}, "incomplete frame"
-	}
-	f := frame{kind: kind, flag: buf[9], payload: buf[frameHeaderSize : frameHeaderSize+int(length)]}
+	f := frame{kind: frameKind(buf[8]), flag: buf[9], payload: buf[frameHeaderSize:size]}
 	if checksum(nonce, offset, buf[:frameHeaderSize], f.payload) != binary.LittleEndian.Uint32(buf[4:]) {
 		return frame{}, "checksum mismatch"
 	}
 	return f, ""
 }
 
+// frameSize is that of the frame at the start of buf by its header, or the reason why none can be there.
+func frameSize(buf []byte) (size int, reason string) {
+	if len(buf) < frameHeaderSize {
+		return 0, "incomplete frame header"
+	}
+	length := binary.LittleEndian.Uint32(buf)
+	if kind := frameKind(buf[8]); kind < kindTx || kind > kindBlock {
+		return 0, "unknown frame kind"
+	}
+	if length > maxFrame {
+		return 0, "frame length out of bounds"
+	}
+	if int(length) > len(buf)-frameHeaderSize {
+		return 0, "incomplete frame"
+	}
+	return frameHeaderSize + int(length), ""
+}
+
 // findFrame looks for a good frame that starts after the first byte of buf: it
-// tells damage in the middle of a file from a torn tail.
+// tells damage in the middle of a file from a torn tail. A client may have made its
+// transaction look like the begin of a frame at every place, so none is summed up byte by byte.
 func findFrame(buf []byte, nonce uint64, offset int64) bool {
+	sums := newSums(buf)
 	for i := 1; i+frameHeaderSize <= len(buf); i++ {
-		if _, reason := decodeFrame(buf[i:], nonce, offset+int64(i)); reason == "" {
+		size, reason := frameSize(buf[i:])
+		if reason != "" {
+			continue
+		}
+		head := buf[i : i+frameHeaderSize]
+		crc := sums.follow(headSum(nonce, offset+int64(i), head), i+frameHeaderSize, i+size)
+		if crc == binary.LittleEndian.Uint32(head[4:]) {
 			return true
 		}
 	}
