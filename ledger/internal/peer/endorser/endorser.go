@@ -115,7 +115,7 @@ func (e *Endorser) ProcessProposal(ctx context.Context, signed *peerpb.SignedPro
 	}
 	if taken {
 		e.metrics.failed(duplicate, bundle, p.chaincode)
-		return nil, fmt.Errorf("duplicate transaction found [%s]", p.channel.TxId)
+		return nil, fmt.Errorf("duplicate transaction found [%s]. Creator [%x]", p.channel.TxId, p.signature.Creator)
 	}
 	response, err := e.endorse(ctx, p, ch, bundle)
 	if err != nil {

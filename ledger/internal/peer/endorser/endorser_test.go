@@ -3,6 +3,7 @@ package endorser_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -108,7 +109,7 @@ func TestFailuresAreFabrics(t *testing.T) {
 	key, _ := validate.ParseTxID(id)
 	ch.taken[key] = true
 	_, err = e.ProcessProposal(context.Background(), signed)
-	assert.ErrorContains(t, err, "duplicate transaction found")
+	assert.EqualError(t, err, fmt.Sprintf("duplicate transaction found [%s]. Creator [%x]", id, w.Signer("Org1MSP", "client").Serialized()))
 
 	signed, _ = w.Propose(peertest.Proposal{Chaincode: "none"})
 	answer, err = e.ProcessProposal(context.Background(), signed)
