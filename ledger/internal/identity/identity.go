@@ -54,7 +54,12 @@ func CertificateDigest(cert *x509.Certificate) [sha256.Size]byte {
 }
 
 // Verify checks that sig is the low-S signature of this identity over sha256(msg).
-func (i *Identity) Verify(msg, sig []byte) error { return i.key.verify(msg, sig) }
+func (i *Identity) Verify(msg, sig []byte) error { return i.key.verify(sha256.Sum256(msg), sig) }
+
+// VerifyDigest is Verify for a message of which the caller has the SHA-256.
+func (i *Identity) VerifyDigest(digest [sha256.Size]byte, sig []byte) error {
+	return i.key.verify(digest, sig)
+}
 
 // ValidAt reports whether every certificate of the chain is valid at t.
 func (i *Identity) ValidAt(t time.Time) bool {

@@ -43,9 +43,8 @@ func signDigest(key *ecdsa.PrivateKey, digest []byte) ([]byte, error) {
 	return marshalSignature(r, s.Sub(curveOrder, s))
 }
 
-// verify checks sig over sha256(msg).
-func (k *publicKey) verify(msg, sig []byte) error {
-	digest := sha256.Sum256(msg)
+// verify checks sig over a message's SHA-256.
+func (k *publicKey) verify(digest [sha256.Size]byte, sig []byte) error {
 	if own.has(digest, k.ecdsa, sig) {
 		return nil
 	}

@@ -3,6 +3,7 @@ package validate
 import (
 	"bytes"
 	"crypto/sha256"
+	"hash"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -131,10 +132,12 @@ func (tx *Tx) checkEndorsements(bundle *channelconfig.Bundle, at time.Time) Code
 
 // endorsers are those whose signature holds, each once. Like Fabric, it passes over bad ones.
 func (tx *Tx) endorsers(mgr *identity.Manager, at time.Time) []*identity.Identity {
-	payload := tx.endorsed.ProposalResponsePayload
 	if len(tx.endorsed.Endorsements) > maxEndorsements {
 		return nil
 	}
+	// All sign the same, which may be of megabytes, each with its own identity behind it.
+	signed := sha256.New().(hash.Cloner) // as all of the library's hashes are
+	_, _ = signed.Write(tx.endorsed.ProposalResponsePayload)
 	out := make([]*identity.Identity, 0, len(tx.endorsed.Endorsements))
 next:
 	for _, e := range tx.endorsed.Endorsements {
@@ -147,11 +150,17 @@ next:
 				continue next
 			}
 		}
-		message := make([]byte, 0, len(payload)+len(e.Endorser))
-		message = append(append(message, payload...), e.Endorser...)
-		if id.Verify(message, e.Signature) == nil {
+		if id.VerifyDigest(digest(signed, e.Endorser), e.Signature) == nil {
 			out = append(out, id)
 		}
 	}
+	return out
+}
+
+// digest is that of what was hashed so far and of what follows it; begun stays as it is.
+func digest(begun hash.Cloner, rest []byte) (out [sha256.Size]byte) {
+	h, _ := begun.Clone() // SHA-256 errs at neither
+	_, _ = h.Write(rest)
+	h.Sum(out[:0])
 	return out
 }
