@@ -36,7 +36,10 @@ def refuse_beside_another() -> None:
 
 
 class Daemon:
-    """One daemon. Use it as a context manager: leaving it asks the daemon to restore and end."""
+    """One daemon. Use it as a context manager: leaving it asks the daemon to restore and end.
+
+    LabError on leaving: the daemon could not restore every value, or failed in another way.
+    """
 
     def __init__(self, lab: Lab, config: str, directory: Path) -> None:
         self._group = lab.tree.group(DAEMON_GROUP).create(DAEMON_SHARES)
@@ -50,8 +53,7 @@ class Daemon:
     def check(self) -> None:
         """Raise with the end of its log if it has ended by itself."""
         if self._process.poll() is not None:
-            status = self._process.returncode
-            raise LabError(f"the daemon ended (status {status}); its log {self.log} ends:\n{last_lines(self.log, 5)}")
+            raise self._ended()
 
     def stop(self) -> None:
         """Ask it to restore and end; one that does not is killed, and that is an error."""
@@ -64,6 +66,10 @@ class Daemon:
             self._tree.remove((self._group,), grace=0)
             self._process.wait()
 
+    def _ended(self) -> LabError:
+        status = self._process.returncode
+        return LabError(f"the daemon ended (status {status}); its log {self.log} ends:\n{last_lines(self.log, 5)}")
+
     def __enter__(self) -> Daemon:
         return self
 
@@ -71,6 +77,9 @@ class Daemon:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        # What it could not restore is raised in the next measurement too. An earlier error is the one to tell.
+        if error is None and self._process.returncode != 0:
+            raise self._ended()
 
 
 def daemon_config(
