@@ -71,9 +71,9 @@ class Store:
     def check(
         self, plan: Plan, media: Mapping[str, str], *, resume: bool, host: Mapping[str, Any] | None = None
     ) -> None:
-        """Raise unless a run can be opened here, or resumed with the same plan, on the same media, by the same build.
+        """Raise unless a run can be opened here, or resumed with the same plan, media, build and machine.
 
-        ``host`` describes the machine as it is now (qioi.experiment.host); ``None`` says nothing of the build.
+        ``host`` describes the machine as it is now (qioi.experiment.host); ``None`` says nothing of it or the build.
         """
         if not resume:
             # An interrupted begin leaves nothing that counts.
@@ -93,13 +93,13 @@ class Store:
             self._check_build(host)
 
     def _check_build(self, host: Mapping[str, Any]) -> None:
-        """Raise if repeats that are wanting would be of another build than the run began with."""
+        """Raise if repeats that are wanting would be of another build or machine than the run began with."""
         before, now = built(self._read()["host"]), built(host)
         other = {what: its for what, its in before.items() if now.get(what) != its}
         if other:
             differ = "; ".join(f"{what} {its}, now {now.get(what, 'none')}" for what, its in other.items())
             how = "begin a new run without --resume, or remove that folder"
-            raise SpecError([f"{self.directory} is a run of another build ({differ}): {how}"])
+            raise SpecError([f"{self.directory} is a run of another build or machine ({differ}): {how}"])
 
     def begin(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
         """Open a new run. ``media`` are those of its networks (qioi.experiment.places)."""
@@ -108,7 +108,7 @@ class Store:
         self._write({"format": FORMAT, **asked(plan), "media": dict(media), "host": host, "maxima": {}})
 
     def resume(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
-        """Resume a run of the same plan and build; drop what is unfinished, and note the machine as it is now."""
+        """Resume a run of the same plan, build and machine; drop what is unfinished, and note the machine's state."""
         self.check(plan, media, resume=True, host=host)
         for folder in self._folders():
             if not (folder / "repeat.json").exists():
@@ -158,10 +158,11 @@ def wanting(plan: Plan, finished: Sequence[Repeat]) -> int:
 
 
 def built(host: Mapping[str, Any]) -> dict[str, str]:
-    """Name the code that is measured, as far as a host's description has it."""
+    """Name the code that is measured and what runs it, as far as a host's description has it."""
     commit, digest = host["versions"].get("commit", ""), host.get("ledger_binary", {}).get("sha256", "")
     # A run's own excerpt in docs/experiments makes a checkout dirty.
     facts = {"commit": commit.removesuffix("-dirty"), "ledger": digest[:DIGITS]}
+    facts |= {what: host.get(what, "") for what in ("kernel", "cpu")}
     return {what: its for what, its in facts.items() if its}
 
 

@@ -13,6 +13,7 @@ from toy_experiment import HOST, filled, load, row
 
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
+from qioi.experiment.host import describe
 from qioi.experiment.noise import complaints
 from qioi.experiment.places import media
 from qioi.experiment.plan import Plan, make_plan
@@ -290,13 +291,23 @@ def test_a_run_of_another_build_is_not_gone_on_with(plan: Plan, tmp_path: Path) 
     store.resume(plan, {}, of_build("abc", "fb2d628f-dirty"))  # as an excerpt of it leaves the checkout
     begin = r": begin a new run without --resume, or remove that folder$"
     for here, said in (
-        (of_build("def", "fb2d628f"), r"a run of another build \(ledger abc, now def\)"),
-        (of_build("abc", "598255f0"), r"another build \(commit fb2d628f, now 598255f0\)"),
+        (of_build("def", "fb2d628f"), r"a run of another build or machine \(ledger abc, now def\)"),
+        (of_build("abc", "598255f0"), r"another build or machine \(commit fb2d628f, now 598255f0\)"),
         (HOST, r"\(commit fb2d628f, now none; ledger abc, now none\)"),
     ):
         with pytest.raises(SpecError, match=said + begin):
             store.resume(plan, {}, here)
     assert len(store.document.resumed) == 1
+
+
+@pytest.mark.parametrize(("what", "now"), [("kernel", "6.19"), ("cpu", "another CPU")])
+def test_a_run_of_another_machine_is_not_gone_on_with(plan: Plan, tmp_path: Path, what: str, now: str) -> None:
+    """A reboot into another kernel is enough: its repeats are compared with those before."""
+    store = Store(tmp_path / "toy")
+    store.begin(plan, {}, HOST)
+    with pytest.raises(SpecError, match=rf"another build or machine \({what} {HOST[what]}, now {now}\)"):
+        store.resume(plan, {}, {**HOST, what: now})
+    assert store.document.resumed == []
 
 
 def test_a_run_that_is_finished_or_of_an_unknown_build_is_gone_on_with(plan: Plan, tmp_path: Path) -> None:
@@ -374,7 +385,9 @@ def test_the_time_left_is_that_of_the_repeats_that_are_wanting(
 ) -> None:
     """Three are asked for; quiet ones are measured until there are three, or six in all."""
     where = media(plan.spec.networks, tmp_path)
-    filled(Store(tmp_path / "toy"), plan, [row(100, 50, 100, steal=one) for one in steal], where)
+    store = Store(tmp_path / "toy")
+    filled(store, plan, [row(100, 50, 100, steal=one) for one in steal], where)
+    store.keep("host", describe(1))
     shown: list[float] = []
 
     class Counted(Starved):
@@ -385,7 +398,7 @@ def test_the_time_left_is_that_of_the_repeats_that_are_wanting(
             self._step(label, 0)
             return super()._repeat(number, label, maxima)
 
-    session = Counted(plan, Store(tmp_path / "toy"), tmp_path, 1024, lambda _, done, total: shown.append(total - done))
+    session = Counted(plan, store, tmp_path, 1024, lambda _, done, total: shown.append(total - done))
     session.every = 1
     session.run(resume=True)
     assert shown == [pytest.approx(plan.repeat_seconds * one) for one in range(left, 0, -1)]
