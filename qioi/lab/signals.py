@@ -1,4 +1,4 @@
-"""Signals that end a command: they unwind the stack, and do not interrupt the cleanup."""
+"""Signals that end a command: they unwind the stack, and wait for the end of a cleanup."""
 
 from __future__ import annotations
 
@@ -28,10 +28,17 @@ def ending_signals_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ignore further signals during the cleanup."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *_ENDING)}
+    """Hold signals back until the cleanup is done; the first that came is raised again after it.
+
+    Signals that are ignored, as by nohup(1), stay so.
+    """
+    came: list[int] = []
+    heard = [number for number in (signal.SIGINT, *_ENDING) if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, lambda number, _frame: came.append(number)) for number in heard}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
