@@ -158,8 +158,7 @@ class Session:
     def _repeat(self, number: int, label: str, maxima: dict[str, float]) -> Repeat:
         """Measure every cell once; ``label`` is how the repeat is called on the screen."""
         figures: dict[str, CellFigures] = {}
-        folder = self._store.folder(number)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = self._store.fresh(number)
         try:
             calibration = None if self._plan.smoke else calibrate(folder)
             for cells in self._plan.order(number):
@@ -171,7 +170,8 @@ class Session:
                     for cell in cells:
                         figures[cell.key] = self._cell(number, label, cell, lab, network, maxima)
             return self._store.finish(number, figures, judged=not self._plan.smoke, calibration=calibration)
-        except BaseException:
+        except (KeyboardInterrupt, OSError):
+            # Any other failure's logs are kept. An interruption needs none, and a full disk needs the room.
             with uninterrupted():
                 shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -3,8 +3,9 @@
     run.json                    the experiment as run, host, seed, maxima found, what was left out
     repeats/N/repeat.json       a finished repeat: every cell's figures, and what disturbed it
     repeats/N/CELL/             cell.json, samples.csv, load.json, the daemon's and the neighbours' logs
+    repeats/N.failed/           the last repeat that failed and was measured again: its logs say why
 
-A repeat without its repeat.json is unfinished: it is removed and measured again, so that every "with" stands beside
+A repeat without its repeat.json is unfinished: it is put aside and measured again, so that every "with" stands beside
 the "without" of the same stretch of time.
 """
 
@@ -30,6 +31,7 @@ from qioi.lab.caliper_files import digest, find_benchmark, find_configs
 from qioi.settings import documents
 
 _NEW = "run.json.new"
+_FAILED = ".failed"
 #: So many digits of a digest tell two builds apart.
 DIGITS = 12
 
@@ -108,11 +110,8 @@ class Store:
         self._write({"format": FORMAT, **asked(plan), "media": dict(media), "host": host, "maxima": {}})
 
     def resume(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
-        """Resume a run of the same plan, build and machine; drop what is unfinished, and note the machine's state."""
+        """Resume a run of the same plan, build and machine, and note the machine's state."""
         self.check(plan, media, resume=True, host=host)
-        for folder in self._folders():
-            if not (folder / "repeat.json").exists():
-                shutil.rmtree(folder)
         self.keep("resumed", [*self._read().get("resumed", []), host])
 
     def keep(self, key: str, value: object) -> None:
@@ -127,6 +126,17 @@ class Store:
     def folder(self, repeat: int, key: str = "") -> Path:
         """Name the folder of a repeat, or of a cell of it."""
         return self.directory / "repeats" / str(repeat) / key
+
+    def fresh(self, repeat: int) -> Path:
+        """Make a repeat's folder; what a try that failed has left there is kept in place of the last such one."""
+        folder = self.folder(repeat)
+        if folder.exists():
+            for old in folder.parent.glob(f"*{_FAILED}"):
+                if old.stem.isdecimal():
+                    shutil.rmtree(old)
+            folder.rename(folder.with_name(folder.name + _FAILED))
+        folder.mkdir(parents=True)
+        return folder
 
     def finish(
         self, repeat: int, cells: Mapping[str, CellFigures], *, judged: bool, calibration: Calibration | None = None

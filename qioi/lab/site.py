@@ -10,6 +10,7 @@ from pathlib import Path
 from qioi.lab import readiness
 from qioi.lab.network import Network, Node
 from qioi.lab.readiness import serves
+from qioi.model import Role
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running, last_lines, launch
 from qioi.processes.tree import Program, Tree
@@ -17,6 +18,9 @@ from qioi.processes.tree import Program, Tree
 #: Seconds that all nodes have to get ready; on a busy host they are slow. One that fails is noticed as soon as the
 #: node that is being asked has answered, or had its time.
 PATIENCE = 180.0
+
+#: The roles without whose nodes nothing is ordered, or nothing is replicated.
+ORDERING = (Role.ORDERER, Role.BROKER, Role.REPLICA)
 
 Say = Callable[[str], None]
 
@@ -73,9 +77,8 @@ class Site:
         """Raise with the end of its log if a node that was started here has ended."""
         for node, process in self.started.values():
             if process.poll() is not None:
-                raise LabError(
-                    f"{node.name} ended (status {process.returncode}); its log {node.log} ends:\n{last_lines(node.log)}"
-                )
+                status = process.returncode
+                raise LabError(f"{node.name} ended (status {status}); its log ends:\n{last_lines(node.log)}")
 
     def wait_until_served(self, nodes: Sequence[Node]) -> None:
         """Wait until these nodes serve; LabError with the end of its log for the first that does not in time."""
@@ -98,7 +101,8 @@ class Site:
         deadline = time.monotonic() + self._manner.timeout
         while missing := lacking(network, lambda: self._patience(deadline)):
             if time.monotonic() >= deadline:
-                raise LabError(f"{missing} after {self._manner.timeout:.0f} s; see {self.directory}/log")
+                self._tree.save_logs()
+                raise LabError(f"{missing} after {self._manner.timeout:.0f} s\n{ends_of_logs(network)}")
             time.sleep(0.05)
 
     def wait_for_ends(self) -> None:
@@ -111,3 +115,9 @@ class Site:
         """Give the seconds that the next node has to answer; raise if a node has ended."""
         self.check()
         return max(0.001, min(readiness.PATIENCE, deadline - time.monotonic()))
+
+
+def ends_of_logs(network: Network) -> str:
+    """Format the ends of the logs that tell why a network cannot be used; the logs go with the lab."""
+    nodes = [node for node in network.nodes if node.role in ORDERING]
+    return "\n".join(f"{node.name}'s log ends:\n{last_lines(node.log, 5)}" for node in nodes)

@@ -176,7 +176,7 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(
     assert run.process.returncode != 0, said
     assert "Traceback" not in said
     assert run.clean()
-    assert [repeat.number for repeat in Store(output / "toy").repeats()] == [1]
+    assert [path.name for path in (output / "toy" / "repeats").iterdir()] == ["1"]
     assert "toy" in (output / "report.html").read_text()
     first = (output / "toy" / "repeats" / "1" / "repeat.json").read_text()
     again = Running([file], output, base_port, "--resume", str(output))

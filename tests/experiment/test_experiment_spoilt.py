@@ -99,11 +99,22 @@ def test_what_somebody_else_put_beside_the_repeats(run: Path, plan: Plan) -> Non
     (repeats / "notes.txt").write_text("mine")
     (repeats / "2.kept").mkdir()
     (repeats / "2.kept" / "repeat.json").write_text("{}")
+    (repeats / "my.failed").mkdir()
     (repeats / "4").mkdir()
     store = Store(run / "toy")
     store.resume(plan, {}, HOST)
+    store.fresh(4)
     assert [repeat.number for repeat in store.repeats()] == [1, 2, 3]
-    assert sorted(path.name for path in repeats.iterdir()) == ["1", "2", "2.kept", "3", "notes.txt"]
+    assert sorted(path.name for path in repeats.iterdir()) == [
+        "1",
+        "2",
+        "2.kept",
+        "3",
+        "4",
+        "4.failed",
+        "my.failed",
+        "notes.txt",
+    ]
 
 
 def asked(*words: str) -> str:

@@ -75,3 +75,22 @@ def test_a_node_that_hangs_does_not_hold_up_the_deadline(tmp_path: Path) -> None
         with pytest.raises(LabError, match="peer0 does not serve after 0 s"):
             Site(tmp_path, Tree("unused"), nodes.channels, Manner(0.2)).wait_until_served(nodes.nodes)
     assert second == []
+
+
+def test_what_keeps_a_network_from_being_used_is_said_with_the_ends_of_the_logs_that_tell(
+    tmp_path: Path, tree: Tree
+) -> None:
+    """The lab's folder, and the logs in it, are removed at once."""
+    nodes = tuple(Node(role.value, role, "", "", (), tmp_path / f"{role.value}.log") for role in Role)
+    for node in nodes:
+        node.log.write_text("".join(f"{node.name} line {number}\n" for number in range(9)))
+    its = Network(tmp_path / "network.json", ("mychannel",), "stream", "raft", nodes)
+    site = Site(tmp_path, tree, ["mychannel"], Manner(timeout=0))
+    with pytest.raises(LabError) as said:
+        site.wait_until_usable(its, lambda *_: "nothing can be ordered")
+    lines = str(said.value).splitlines()
+    assert lines[0] == "nothing can be ordered after 0 s"
+    assert [line for line in lines if "ends:" in line] == [
+        f"{one}'s log ends:" for one in ("orderer", "broker", "replica")
+    ]
+    assert lines[-5:] == [f"replica line {number}" for number in range(4, 9)]
