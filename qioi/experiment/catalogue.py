@@ -86,6 +86,7 @@ def with_networks(spec: ExperimentSpec, changes: Mapping[str, str]) -> Experimen
             networks[name] = NetworkSpec(**{**network.model_dump(), **changes})
         except ValidationError as error:
             problems += [f"{spec.name}: networks.{name}: {one['msg']}" for one in error.errors()]
+    problems += [f"{spec.name}: {problem}" for problem in _check_tenants(spec.loads, networks)]
     if problems:
         raise SpecError(problems)
     return spec.model_copy(update={"networks": networks})
@@ -97,6 +98,7 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
         yield f"repeats: {spec.repeats}: at least {LEAST_REPEATS} are accepted"
     yield from _check_arms(spec)
     yield from _check_loads(spec)
+    yield from _check_tenants(spec.loads, spec.networks)
     if (short := spec.standard) is not None:
         points = [("networks", name, set(spec.networks)) for name in short.networks]
         points += [("loads", name, set(spec.loads)) for name in short.loads]
@@ -170,8 +172,16 @@ def _check_loads(spec: ExperimentSpec) -> Iterator[str]:
                 yield f"loads.{name}.chaincode: {load.chaincode} is not among the chaincodes of network {title}"
             if load.driver == "caliper":
                 yield from (f"loads.{name}: {problem}" for problem in _check_round(load, network.channels[0], offered))
+
+
+def _check_tenants(loads: Mapping[str, LoadSpec], networks: Mapping[str, NetworkSpec]) -> Iterator[str]:
+    """Say where tenants have no channel, or are in containers: those of all clients have one name in the samples."""
+    for name, load in ((name, load) for name, load in loads.items() if load.tenants):
+        for title, network in networks.items():
             for channel in load.tenants.keys() - set(network.channels):
                 yield f"loads.{name}.tenants: {channel} is no channel of network {title}"
+            if network.runtime == "docker":
+                yield f"loads.{name}.tenants: they run with the runtime process only, and network {title} has docker"
 
 
 def _check_round(load: LoadSpec, channel: str, contracts: Iterable[str]) -> Iterator[str]:

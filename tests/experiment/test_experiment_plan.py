@@ -259,6 +259,18 @@ def test_a_host_without_a_systems_programs_is_refused_before_anything_starts() -
         check_host([plan])
 
 
+def test_tenants_are_refused_in_containers(document: dict[str, Any], tmp_path: Path) -> None:
+    """All clients' containers have one name, by which the samples know the last one only."""
+    refused = "loads.{}.tenants: they run with the runtime process only, and network {} has docker"
+    with pytest.raises(SpecError) as asked:
+        catalogue.with_networks(catalogue.find("tenants"), {"runtime": "docker"})
+    assert asked.value.problems == (f"tenants: {refused.format('one_owed', 'raft')}",)
+    document["networks"]["tiny"] |= {"channels": ["mychannel"], "runtime": "docker"}
+    document["loads"] = {"two": {"tenants": {"mychannel": {"part": 0.5, "threshold": 0.5}}}}
+    with pytest.raises(SpecError, match=refused.format("two", "tiny")):
+        load(document, tmp_path)
+
+
 def test_arms_with_a_daemon_are_refused_beside_another_before_anything_starts(
     document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
