@@ -54,7 +54,8 @@ def check_host(plans: Iterable[Plan]) -> None:
     for cell in (cell for plan in plans for cell in plan.cells):
         try:
             require(cell.arm.neighbours)
-            if cell.arm.protection is not None:
+            # The host's own daemon may find containers, and raise them in the arms without protection too.
+            if cell.arm.protection is not None or cell.network.runtime == "docker":
                 refuse_beside_another()
             if cell.network.runtime == "docker":
                 LabEngine(engine_socket()).close()

@@ -283,4 +283,8 @@ def test_arms_with_a_daemon_are_refused_beside_another_before_anything_starts(
     document["arms"].pop()
     document["papers"] = []
     check_host([make_plan(load(document, tmp_path), cores=2)])
+    # Its discovery would find the lab's containers, and raise them in the arms without protection.
+    document["networks"]["tiny"]["runtime"] = "docker"
+    with pytest.raises(LabError, match="a QiOi daemon is running already on this host"):
+        check_host([make_plan(load(document, tmp_path), cores=2)])
     lock.close()
