@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
 from qioi.interference import sysbench_binary
 from qioi.lab.arms import PROBE_SECONDS, Arm, Runner, Tick
 from qioi.lab.daemon import daemon_config, refuse_beside_another
@@ -50,7 +52,8 @@ def demo_directory(memory: Path = MEMORY_DIRECTORY, disk: Path = DISK_DIRECTORY,
         return memory
     if memory.parent.is_dir() and file_system(memory.parent) == "tmpfs":
         kept = os.statvfs(memory.parent)
-        if kept.f_bavail * kept.f_frsize >= room:
+        # The file system tells how much it may hold, which is no memory yet.
+        if min(kept.f_bavail * kept.f_frsize, psutil.virtual_memory().available) >= room:
             return memory
     return disk
 

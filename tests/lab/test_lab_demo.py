@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from stuck_ledger import stuck_ledger
 from waiting import PATIENCE, until
@@ -208,3 +210,21 @@ def test_the_demo_stands_in_memory_where_there_is_room(tmp_path: Path) -> None:
     assert demo_directory(memory, disk, room=0) == (memory if in_memory else disk)
     assert demo_directory(memory, disk, room=1 << 60) == disk
     assert demo_directory(tmp_path / "no" / "x", disk) == disk
+
+
+@pytest.fixture
+def roomy(tmp_path: Path) -> Iterator[Path]:
+    """A file system in memory that may hold twice as much as the machine has."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: mounts a file system")
+    (folder := tmp_path / "roomy").mkdir()
+    size = f"size={2 * psutil.virtual_memory().total}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_the_room_in_memory_is_no_more_than_the_memory_that_is_free(roomy: Path, tmp_path: Path) -> None:
+    """A file system in memory tells how much it may hold, not how much there is."""
+    assert demo_directory(roomy / "x", tmp_path, room=1) == roomy / "x"
+    assert demo_directory(roomy / "x", tmp_path, room=psutil.virtual_memory().total + 1) == tmp_path
