@@ -27,8 +27,9 @@ from qioi.experiment.scale import RULE
 from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec
 from qioi.experiment.standard import at_standard
-from qioi.experiment.store import Store
+from qioi.experiment.store import Store, lock_name
 from qioi.lab.demo import demo_directory
+from qioi.lab.lock import exclusive
 from qioi.lab.machine import machine
 from qioi.lab.options import RUNTIMES, Runtime
 from qioi.lab.report import needs_plots
@@ -218,14 +219,21 @@ def run(
     with one_line_errors():
         needs_plots()
         plans = [plan_of(spec, asked) for spec in catalogue.find_all(names)]
-        check_folders(plans, asked)
-        check_host(plans)
-        try:
-            run_all(plans, asked, console)
-        except BaseException as error:
-            report_after(error, directory, console)
-            raise
-        report_of(directory, console)
+        busy = f"another command is at work on this run, {directory}; wait for it to end"
+        with exclusive(lock_name(directory), busy):
+            measure(plans, asked, console)
+
+
+def measure(plans: list[Plan], asked: Asked, console: Console) -> None:
+    """Check everything, run, and write the page, also of a run that failed."""
+    check_folders(plans, asked)
+    check_host(plans)
+    try:
+        run_all(plans, asked, console)
+    except BaseException as error:
+        report_after(error, asked.output, console)
+        raise
+    report_of(asked.output, console)
 
 
 def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:

@@ -11,7 +11,9 @@ the "without" of the same stretch of time.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -159,6 +161,11 @@ class Store:
         """List the repeats' folders by number; other folders are ignored."""
         found = [path for path in (self.directory / "repeats").glob("*") if path.name.isdecimal() and path.is_dir()]
         return sorted(found, key=lambda path: int(path.name))
+
+
+def lock_name(directory: Path) -> str:
+    """Name the lock (qioi.lab.lock) of who measures into a folder of runs."""
+    return "qioi-run-" + hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:8]
 
 
 def wanting(plan: Plan, finished: Sequence[Repeat]) -> int:

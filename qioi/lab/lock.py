@@ -1,4 +1,4 @@
-"""One command at a time works on a lab."""
+"""One command at a time works on a lab, or measures into a folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from qioi.processes.errors import LabError
 
-#: Seconds to wait for another command on the same lab.
+#: Seconds to wait for another command on the same lab or folder.
 PATIENCE = 5.0
 
 

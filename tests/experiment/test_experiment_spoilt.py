@@ -14,7 +14,8 @@ from toy_experiment import HOST, filled, row
 
 from qioi.commands.experiment import command
 from qioi.experiment.plan import Plan
-from qioi.experiment.store import Store
+from qioi.experiment.store import Store, lock_name
+from qioi.lab.lock import exclusive
 
 
 def edited(file: Path, edit: Callable[[dict[str, Any]], object]) -> None:
@@ -157,3 +158,17 @@ def small(tmp_path: Path) -> Iterator[Path]:
 def test_a_disk_that_is_full(small: Path, plan: Plan) -> None:
     filled(Store(small / "run" / "toy"), plan, [row(100, 50, 100)] * 3)
     assert "No space left on device" in report(small / "run")
+
+
+def test_a_run_at_which_another_command_is_at_work_is_left_alone(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The repeat that is being measured is not finished, and would be put aside."""
+    (live := run / "toy" / "repeats" / "4").mkdir()
+    edited(run / "toy" / "run.json", lambda document: document.update(repeats=4))
+    monkeypatch.setattr("qioi.lab.lock.PATIENCE", 0.0)
+    words = ["run", str(tmp_path / "toy.yaml"), "--repeats", "4", "--resume", str(run)]
+    with exclusive(lock_name(run), "not busy"):
+        result = CliRunner().invoke(command, words)
+    assert result.output == f"Error: another command is at work on this run, {run}; wait for it to end\n"
+    assert live.is_dir()
