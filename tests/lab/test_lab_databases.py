@@ -28,7 +28,7 @@ from qioi.lab.systems import exporters
 from qioi.lab.systems.cassandra import TOKENS, CassandraSystem, sees
 from qioi.lab.systems.exporters import COUNTS
 from qioi.lab.systems.mariadb import MariaDbSystem, followed
-from qioi.lab.systems.mysql import MySqlSystem
+from qioi.lab.systems.mysql import USER, MySqlSystem
 from qioi.model import Role
 from qioi.model.counting import Count
 from qioi.monitor.metrics.exposition import parse_page
@@ -136,6 +136,13 @@ def test_a_server_that_starts_removes_no_temporary_table_of_another(tmp_path: Pa
     assert all(Path(word.removeprefix("--tmpdir=")).is_dir() for word in temporary)
 
 
+def asked(node: Node, query: str) -> int:
+    """Ask a MariaDB server for a number."""
+    host, _, port = node.address.rpartition(":")
+    command = ["mariadb", "--no-defaults", f"--host={host}", f"--port={port}", f"--user={USER}", "-Ne", query]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 @pytest.mark.host
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mariadbd") is None, reason="needs mariadb-server-core and mariadb-client-core")
@@ -143,9 +150,14 @@ def test_real_mariadb_replicates_and_leaves_nothing(lab: Lab, base_port: int, tm
     network = lab.up(LabOptions(system="mariadb", nodes=2, base_port=base_port), die_with_parent=True)
     assert [entry.ready for entry in lab.status() if entry.node.role is Role.REPLICA] == [True, True]
     assert "semi-sync" in network.nodes[0].log.read_text()
+    # After this time a primary goes on without its replica, and says so to nobody.
+    assert asked(network.nodes[0], "SELECT @@rpl_semi_sync_master_timeout") == 24 * 3600 * 1000
     found = driven(lab, tmp_path / "load", LoadPlan(1, 0.1, rate=50, extra=INSERTS))
     assert (found["system"], found["committed"], found["failed"]) == ("mariadb", 50, 0)
     assert found["peers"] == ["replica1"]  # replicas refuse writes
+    status = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME='RPL_SEMI_SYNC_MASTER_{}'"
+    assert asked(network.nodes[0], status.format("YES_TX")) >= 50
+    assert asked(network.nodes[0], status.format("NO_TX")) == 0
     lab.down()
     assert not lab.tree.left()
     assert not lab.directory.exists()

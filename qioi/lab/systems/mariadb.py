@@ -34,7 +34,10 @@ SETTINGS = (
     "--log-bin=binlog",
     "--gtid-strict-mode=ON",
 )
-PRIMARY = ("--rpl-semi-sync-master-enabled=ON", "--rpl-semi-sync-master-wait-point=AFTER_SYNC")
+#: Milliseconds that a commit waits for a replica: longer than any experiment. After MariaDB's own ten seconds the
+#: primary would go on alone in silence, and a starved replica would look like a fast one.
+REPLICA_PATIENCE = 24 * 3600 * 1000
+PRIMARY = ("--rpl-semi-sync-master-wait-point=AFTER_SYNC", f"--rpl-semi-sync-master-timeout={REPLICA_PATIENCE}")
 #: A replica refuses writes of its own, so that its GTIDs are the primary's.
 REPLICA = ("--rpl-semi-sync-slave-enabled=ON", "--read-only=ON", "--log-slave-updates=ON")
 
@@ -135,6 +138,8 @@ def lead() -> list[str]:
         f"GRANT ALL ON {DATABASE}.* TO '{USER}'@'127.0.0.1'",
         f"CREATE USER IF NOT EXISTS '{REPLICATION}'@'127.0.0.1'",
         f"GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION}'@'127.0.0.1'",
+        # Last: each statement before it would wait for a replica, and none comes before the primary serves.
+        "SET GLOBAL rpl_semi_sync_master_enabled=ON",
     ]
 
 
