@@ -101,7 +101,7 @@ def headline(arms: Sequence[ArmFigures], cores: int) -> list[Card]:
 
 
 def noise_notes(arms: Sequence[ArmFigures], cores: int) -> list[str]:
-    """Name the arms in which other programs than the lab's had CPU time: such a run proves less."""
+    """Name the arms in which something else than the lab had CPU time: such a run proves less."""
     notes = []
     for arm in arms:
         ours = arm.ledger_cores + arm.client_cores + arm.interferer.cores + arm.daemon_cores
@@ -109,7 +109,8 @@ def noise_notes(arms: Sequence[ArmFigures], cores: int) -> list[str]:
         if arm.quiet.steal > NOISE:
             notes.append(f"“{arm.title}”: the hypervisor took {percent(arm.quiet.steal)} of the CPU time for others.")
         if others > 2 * NOISE:
-            notes.append(f"“{arm.title}”: processes outside the lab used {percent(others)} of the machine.")
+            who = "the kernel's threads, this measurement and processes outside the lab"
+            notes.append(f"“{arm.title}”: {who} used {percent(others)} of the machine.")
     return notes
 
 

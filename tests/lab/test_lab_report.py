@@ -119,7 +119,7 @@ def test_noise_from_outside_is_said(arms: list[ArmFigures]) -> None:
     object.__setattr__(loud, "quiet", Quiet(20.0, 0.2, 1.9, None))
     notes = noise_notes([loud], 2)
     assert "hypervisor took 20 %" in notes[0]
-    assert "outside the lab" in notes[1]
+    assert "the kernel's threads, this measurement and processes outside the lab used" in notes[1]
 
 
 class Reader(HTMLParser):
