@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from qioi.lab.network import find_binary
+from qioi.processes.errors import LabError
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,13 @@ class Calibration:
 
 
 def calibrate(folder: Path) -> Calibration:
-    """Measure it for two seconds; the fsync is of the disk that ``folder`` is on."""
+    """Measure it for two seconds; the fsync is of the disk that ``folder`` is on. LabError with the reason."""
     command = [str(find_binary()), "calibrate", "--dir", str(folder)]
-    answer = subprocess.run(command, check=True, capture_output=True).stdout
-    return TypeAdapter(Calibration).validate_json(answer)
+    done = subprocess.run(command, check=False, capture_output=True)
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").splitlines() or [f"exit status {done.returncode}"]
+        raise LabError(f"the machine's speed could not be measured: {said[-1]}")
+    return TypeAdapter(Calibration).validate_json(done.stdout)
 
 
 def speed(calibrations: Sequence[Calibration]) -> str:

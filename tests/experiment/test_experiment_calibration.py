@@ -14,6 +14,7 @@ from qioi.experiment.method import method
 from qioi.experiment.plan import Plan
 from qioi.experiment.store import Store
 from qioi.experiment.summary import Summary
+from qioi.processes.errors import LabError
 
 FAST = Calibration(50.0, 25.0, 200.0, 20.0, 375.0)
 SLOW = replace(FAST, verify_us=75.25)
@@ -24,6 +25,15 @@ def test_what_is_measured_is_the_real_machine(tmp_path: Path) -> None:
     found = calibrate(tmp_path)
     assert all(value > 0 for value in asdict(found).values())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_why_the_machine_could_not_be_measured_is_said(tmp_path: Path) -> None:
+    """As on a disk that is full."""
+    folder = tmp_path / "gone"
+    reason = rf"^the machine's speed could not be measured: .*{folder}.*no such file"
+    with pytest.raises(LabError, match=reason) as said:
+        calibrate(folder)
+    assert "\n" not in str(said.value)
 
 
 def test_the_page_says_the_least_and_the_most(plan: Plan, tmp_path: Path) -> None:
