@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from qioi.experiment.places import DISK
+from qioi.lab.lab import digest_of
 from qioi.lab.network import Network
 from qioi.lab.options import LabOptions
 from qioi.lab.systems import SYSTEMS
@@ -20,9 +19,12 @@ NAME = "ledger-orderers-on-disk"
 
 
 def place(directory: Path) -> Path:
-    """Name the folder of these ledgers by their lab's, so that the next run removes what a killed one has left."""
-    digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
-    return DISK.with_name(f"{DISK.name}-orderers-{digest}")
+    """Name the folder of these ledgers by their lab's.
+
+    What a killed run has left, the next lab in that folder removes, or `qioi lab down`. After a reboot, which takes a
+    lab's folder in memory with it, only the next run of this kind does.
+    """
+    return DISK.with_name(f"{DISK.name}-orderers-{digest_of(directory)}")
 
 
 def flushed(directory: Path, store: str | None) -> Path:

@@ -72,15 +72,18 @@ class Lab:
 
     def __init__(self, directory: Path = DEFAULT_DIRECTORY, hierarchy: Hierarchy | None = None) -> None:
         self.directory = directory.resolve()
-        digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:8]
-        self._name = GROUP_PREFIX + digest
+        self._name = GROUP_PREFIX + digest_of(self.directory)
         self._hierarchy = hierarchy or find_hierarchy()
         self._site: Site | None = None
         self._elsewhere: Path | None = None
         self._orphan_cleanup: OrphanCleanup | None = None
+        engine = self._marked(1)
+        self.tree = self._containers(engine) if engine else Tree(self._name, self._hierarchy)
+
+    def _marked(self, line: int) -> str:
+        """Read a line of the marker (name, engine's socket, folder elsewhere); empty where the lab has none."""
         marker = self.directory / MARKER
-        engine = marker.read_text().splitlines()[1:] if marker.exists() else []
-        self.tree = self._containers(engine[0]) if engine else Tree(self._name, self._hierarchy)
+        return "".join(marker.read_text().splitlines()[line : line + 1]) if marker.exists() else ""
 
     def _containers(self, socket: str) -> Containers:
         return Containers(self._name, socket, self.directory / "gates", self._hierarchy)
@@ -241,10 +244,10 @@ class Lab:
         return containers
 
     def _take(self, containers: Containers | None) -> None:
-        """Choose how the programs run. Other processes read the choice from the marker."""
+        """Choose how the programs run. Other processes read from the marker what else than the folder is the lab's."""
         self.tree = containers or Tree(self._name, self._hierarchy)
-        if containers is not None:
-            (self.directory / MARKER).write_text(f"{self._name}\n{containers.socket}\n")
+        socket = containers.socket if containers is not None else ""
+        (self.directory / MARKER).write_text(f"{self._name}\n{socket}\n{self._elsewhere or ''}\n")
 
     def _traces(self) -> bool:
         """Whether anything is there that a lab in this folder has made."""
@@ -258,8 +261,8 @@ class Lab:
         if self._site is not None:
             self._site.wait_for_ends()
             self._site = None
-        if self._elsewhere is not None and not keep_files:
-            shutil.rmtree(self._elsewhere, ignore_errors=True)
+        if not keep_files:
+            self._remove_elsewhere()
         try:
             self._restore_left()
         finally:
@@ -274,6 +277,14 @@ class Lab:
             (self.directory / MARKER).unlink()
         else:
             remove_folder(self.directory)
+
+    def _remove_elsewhere(self) -> None:
+        """Remove the folder that the lab, or a killed one before it, has outside of its own."""
+        marked = Path(self._marked(2))
+        # Somebody else may have written the marker.
+        ours = marked.name.endswith(f"-{digest_of(self.directory)}")
+        for folder in filter(None, (self._elsewhere, marked if ours else None)):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _restore_left(self) -> None:
         """Restore what a killed daemon has left changed. LabError: not all could be, and its journal stays."""
@@ -364,3 +375,8 @@ def remove_folder(folder: Path) -> None:
             entry.unlink()
     with contextlib.suppress(OSError):
         folder.rmdir()
+
+
+def digest_of(directory: Path) -> str:
+    """Give what the names of all that belongs to the lab in a folder end with."""
+    return hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]

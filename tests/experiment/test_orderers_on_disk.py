@@ -15,7 +15,7 @@ from qioi.experiment.session import lab_options
 from qioi.experiment.spec import ArmSpec
 from qioi.experiment.system import LoadSpec, NetworkSpec
 from qioi.lab.flush_probe import FlushProbe
-from qioi.lab.lab import Lab
+from qioi.lab.lab import MARKER, Lab
 from qioi.lab.systems import SYSTEMS
 from qioi.processes.errors import LabError
 
@@ -43,6 +43,25 @@ def test_the_orderers_ledgers_are_made_on_the_disk_and_removed(lab: Lab, base_po
         lab.down()
     assert not disk.exists()
     assert apart.NAME not in SYSTEMS
+
+
+def test_another_process_takes_the_ledgers_on_the_disk_away_with_the_lab(lab: Lab, base_port: int) -> None:
+    """As `qioi lab down`, or the next lab in that folder, of whichever kind, after this process was killed."""
+    with orderers_on_disk():
+        lab.up(lab_options(SPEC, base_port), die_with_parent=True)
+    disk = apart.place(lab.directory)
+    assert (disk / "orderer1").is_dir()
+    assert Lab(lab.directory).down()
+    assert not disk.exists()
+
+
+def test_a_folder_that_is_not_named_after_the_lab_is_left_alone(lab: Lab, tmp_path: Path) -> None:
+    """A marker that somebody has written must not make root remove what is not the lab's."""
+    (others := tmp_path / "experiment-orderers-01234567").mkdir()
+    lab.directory.mkdir()
+    (lab.directory / MARKER).write_text(f"x\n\n{others}\n")
+    assert lab.down()
+    assert others.is_dir()
 
 
 def test_flushes_are_probed_on_the_disk_of_the_orderers_ledgers(

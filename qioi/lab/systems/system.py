@@ -18,7 +18,8 @@ class System(Protocol):
 
     #: Seconds that its nodes need to serve beyond those that a lab has.
     slow: float
-    #: A folder outside of the lab's, which the lab removes before and after.
+    #: A folder outside of the lab's, which the lab removes before and after; its name ends as the lab's own do
+    #: (qioi.lab.lab.digest_of), and the lab's marker has it for other processes.
     elsewhere: Path | None
 
     def install(self, say: Say) -> None:
