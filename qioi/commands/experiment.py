@@ -21,7 +21,7 @@ from qioi.commands.options import plain_console
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.host import describe
-from qioi.experiment.places import DISK, MEMORY, media
+from qioi.experiment.places import DISK, MEMORY, media, own_folder
 from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only, with_binaries
 from qioi.experiment.scale import RULE
 from qioi.experiment.session import Session, check_host
@@ -113,7 +113,7 @@ class Asked:
         return self.folder or (DISK if spec.disk else demo_directory(MEMORY, DISK))
 
     def command(self, spec: ExperimentSpec) -> str:
-        """Give the command that measures the same again; a folder of binaries is the reader's own."""
+        """Give the command that measures the same again; folders of binaries and of ledgers are the reader's own."""
         words = ["qioi", "experiment", "run", spec.name]
         flags = {"standard": self.standard, "smoke": self.smoke, "paper-size": self.paper_size}
         words += [f"--{flag}" for flag, is_set in flags.items() if is_set]
@@ -123,7 +123,8 @@ class Asked:
         numbers = {"repeats": self.repeats, "warmup": self.warmup, "duration": self.duration, "seed": seed}
         words += [f"--{key} {value:.15g}" for key, value in numbers.items() if value is not None]
         words += [f"--{key} {value}" for key, value in self.networks.items()]
-        words += ["--binaries DIR"] if self.binaries else []
+        folders = {"binaries": self.binaries, "dir": self.folder}
+        words += [f"--{option} DIR" for option, its in folders.items() if its]
         return " ".join(words)
 
 
@@ -266,8 +267,9 @@ def check_folders(plans: list[Plan], asked: Asked) -> None:
     host = describe(asked.seed) if asked.resume else None
     for plan, store in zip(plans, stores, strict=True):
         try:
-            where = media(plan.spec.networks, asked.directory_of(plan.spec))
-            store.check(plan, where, resume=asked.resume and store in begun, host=host)
+            directory = asked.directory_of(plan.spec)
+            where = media(plan.spec.networks, directory)
+            store.check(plan, where, own_folder(directory), resume=asked.resume and store in begun, host=host)
         except SpecError as error:
             problems += error.problems
     if problems:

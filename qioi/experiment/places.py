@@ -7,6 +7,7 @@ from pathlib import Path
 
 from qioi.experiment.system import NetworkSpec
 from qioi.lab.flush_probe import file_system
+from qioi.lab.lab import digest_of
 
 #: Always one of these unless a run names its own, so that the next run removes what a killed one has left.
 MEMORY, DISK = Path("/dev/shm/qioi-experiment"), Path("/var/lib/qioi-experiment")
@@ -25,6 +26,11 @@ def media(networks: Mapping[str, NetworkSpec], directory: Path) -> dict[str, str
         name: "memory" if in_memory(standing(directory, network.store)) else "disk"
         for name, network in networks.items()
     }
+
+
+def own_folder(directory: Path) -> str:
+    """Tell a folder that a run names from others, without its place on this machine; empty for the usual ones."""
+    return "" if directory in (MEMORY, DISK) else digest_of(directory.resolve())
 
 
 def in_memory(directory: Path) -> bool:

@@ -45,10 +45,10 @@ class Host(BaseModel):
 class RunDocument(Strict):
     """run.json: the plan, the machine, and notes of the run.
 
-    ``command`` measures the same again; runs of earlier versions have none. ``benchmarks`` has a digest of what
-    Caliper reads, by load; ``media`` where each network's ledgers stand. ``resumed`` are the machine's states at each
-    resumption, ``lost`` the reasons why repeats could not be measured, ``probe_noise`` what disturbed the search for
-    each network's maximum.
+    ``command`` measures the same again; runs of earlier versions have none. ``benchmarks`` has a digest of what Caliper
+    reads, by load; ``media`` where each network's ledgers stand, ``folder`` a digest of the folder that was named for
+    them. ``resumed`` are the machine's states at each resumption, ``lost`` the reasons why repeats could not be
+    measured, ``probe_noise`` what disturbed the search for each network's maximum.
     """
 
     format: Literal[1]
@@ -64,6 +64,7 @@ class RunDocument(Strict):
     smoke: bool
     benchmarks: dict[str, str] = Field(default_factory=dict)
     media: dict[str, Literal["memory", "disk"]] = Field(default_factory=dict)
+    folder: str = ""
     host: Host
     maxima: dict[str, float]
     resumed: list[Host] = Field(default_factory=list)

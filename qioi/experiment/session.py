@@ -18,7 +18,7 @@ from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.noise import complaints, others
 from qioi.experiment.orderers_on_disk import NAME as ORDERERS_ON_DISK
 from qioi.experiment.orderers_on_disk import orderers_on_disk
-from qioi.experiment.places import media, standing
+from qioi.experiment.places import media, own_folder, standing
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.replicas import measure_replicas
 from qioi.experiment.run_files import Repeat
@@ -86,7 +86,8 @@ class Session:
     def run(self, *, resume: bool = False) -> list[Repeat]:
         """Measure until there are enough quiet repeats, or twice as many repeats in all as were asked for."""
         open_run = self._store.resume if resume else self._store.begin
-        open_run(self._plan, media(self._plan.spec.networks, self._directory), describe(self._plan.seed))
+        where = media(self._plan.spec.networks, self._directory)
+        open_run(self._plan, where, describe(self._plan.seed), own_folder(self._directory))
         maxima = self._maxima()
         finished = self._store.repeats()
         while missing := wanting(self._plan, finished):

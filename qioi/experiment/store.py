@@ -73,9 +73,15 @@ class Store:
         return found
 
     def check(
-        self, plan: Plan, media: Mapping[str, str], *, resume: bool, host: Mapping[str, Any] | None = None
+        self,
+        plan: Plan,
+        media: Mapping[str, str],
+        folder: str = "",
+        *,
+        resume: bool,
+        host: Mapping[str, Any] | None = None,
     ) -> None:
-        """Raise unless a run can be opened here, or resumed with the same plan, media, build and machine.
+        """Raise unless a run can be opened here, or resumed with the same plan, media, folder, build and machine.
 
         ``host`` describes the machine as it is now (qioi.experiment.host); ``None`` says nothing of it or the build.
         """
@@ -85,9 +91,9 @@ class Store:
                 raise SpecError([f"{self.directory} is not empty; --resume goes on with it, --output names another"])
             return
         document = self.document
-        wanted, noted = {**asked(plan), "media": dict(media)}, self._read()
+        wanted, noted = {**asked(plan), "media": dict(media), "folder": folder}, self._read()
         ours = RunDocument.model_validate({**document.model_dump(), **wanted})
-        # Runs of earlier versions did not note their benchmarks and media.
+        # Runs of earlier versions did not note their benchmarks, media and folder.
         different = [key for key in wanted if key in noted and getattr(document, key) != getattr(ours, key)]
         if different:
             raise SpecError(
@@ -105,15 +111,16 @@ class Store:
             how = "begin a new run without --resume, or remove that folder"
             raise SpecError([f"{self.directory} is a run of another build or machine ({differ}): {how}"])
 
-    def begin(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
-        """Open a new run. ``media`` are those of its networks (qioi.experiment.places)."""
+    def begin(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any], folder: str = "") -> None:
+        """Open a new run. ``media`` are those of its networks, ``folder`` is theirs (qioi.experiment.places)."""
         self.check(plan, media, resume=False)
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._write({"format": FORMAT, **asked(plan), "media": dict(media), "host": host, "maxima": {}})
+        places = {"media": dict(media), "folder": folder}
+        self._write({"format": FORMAT, **asked(plan), **places, "host": host, "maxima": {}})
 
-    def resume(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any]) -> None:
+    def resume(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any], folder: str = "") -> None:
         """Resume a run of the same plan, build and machine, and note the machine's state."""
-        self.check(plan, media, resume=True, host=host)
+        self.check(plan, media, folder, resume=True, host=host)
         self.keep("resumed", [*self._read().get("resumed", []), host])
 
     def keep(self, key: str, value: object) -> None:

@@ -10,7 +10,7 @@ import pytest
 from qioi.commands.experiment import Asked
 from qioi.experiment import catalogue
 
-PLAIN = Asked(folder=Path("/dev/shm/lab"))
+PLAIN = Asked()
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,7 @@ PLAIN = Asked(folder=Path("/dev/shm/lab"))
             " --repeats 5 --warmup 0.5 --duration 12 --seed 20240101",
         ),
         ({"networks": {"system": "fabric"}, "binaries": "/home/me/fabric"}, " --system fabric --binaries DIR"),
+        ({"folder": Path("/mnt/nvme/lab")}, " --dir DIR"),
     ],
 )
 def test_it_has_what_decides_what_is_measured_and_no_place_of_this_machine(

@@ -15,7 +15,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.host import describe
 from qioi.experiment.noise import complaints
-from qioi.experiment.places import media
+from qioi.experiment.places import DISK, MEMORY, media, own_folder
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.run_files import FORMAT, Host, Repeat, RunDocument
 from qioi.experiment.session import LOSSES, Session, repeat_label
@@ -280,6 +280,22 @@ def test_a_run_on_another_medium_is_not_gone_on_with(plan: Plan, tmp_path: Path)
     store.resume(plan, {"tiny": "disk"}, HOST)
 
 
+def test_a_run_in_another_folder_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
+    """Two disks are one medium, and not one disk."""
+    store, nvme = Store(tmp_path / "toy"), own_folder(tmp_path / "nvme")
+    store.begin(plan, {"tiny": "disk"}, HOST, nvme)
+    store.resume(plan, {"tiny": "disk"}, HOST, nvme)
+    for other in (own_folder(DISK), own_folder(tmp_path / "ssd")):
+        with pytest.raises(SpecError, match=r"folder differ"):
+            store.resume(plan, {"tiny": "disk"}, HOST, other)
+    assert str(tmp_path) not in (store.directory / "run.json").read_text()  # it is published
+    assert {own_folder(place) for place in (MEMORY, DISK)} == {""}
+    noted = json.loads((store.directory / "run.json").read_text())
+    del noted["folder"]  # as runs of earlier versions
+    (store.directory / "run.json").write_text(json.dumps(noted))
+    store.resume(plan, {"tiny": "disk"}, HOST, own_folder(DISK))
+
+
 def of_build(digest: str, commit: str) -> dict[str, Any]:
     return {**HOST, "versions": {"qioi": "0", "commit": commit}, "ledger_binary": {"sha256": digest, "bytes": 1}}
 
@@ -388,6 +404,7 @@ def test_the_time_left_is_that_of_the_repeats_that_are_wanting(
     store = Store(tmp_path / "toy")
     filled(store, plan, [row(100, 50, 100, steal=one) for one in steal], where)
     store.keep("host", describe(1))
+    store.keep("folder", own_folder(tmp_path))
     shown: list[float] = []
 
     class Counted(Starved):
