@@ -36,14 +36,14 @@ COVERED := tests/controller tests/kernel
 SKIPPED := $(abspath build/skipped)
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: deb image demo test test-daemon test-kubernetes test-covered test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python unit-go mutants help k8s-server k8s-tools demo-k8s
+.PHONY: deb image demo test test-daemon test-kubernetes test-covered test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python-inner unit-python-outer unit-go mutants help k8s-server k8s-tools demo-k8s
 
 help:
 	@echo 'make setup   what all others need: packages, $(VENV), the ledger'
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
 	@echo 'make demo-k8s  the demo with the ledger as pods of a whole real Kubernetes node (after make k8s-tools)'
 	@echo 'make test    all tests that need no host of their own, on real processes and cgroups (needs root)'
-	@echo 'make check   lint, types and unit tests (2 to 3 minutes)'
+	@echo 'make check   lint, types and unit tests (2 minutes; less where Go's have not changed)'
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
 	@echo 'make mutants  known mistakes, made in a copy of the sources one at a time: which of them no test notices'
 	@echo 'make race    the Go tests under the race detector, whole networks included'
@@ -113,11 +113,11 @@ k8s-server: setup $(STAMPS)/apt-test
 k8s-tools: setup $(STAMPS)/apt-k8s
 	PYTHONPATH=deploy/k8s nice -n 10 $(PY) -m demo_k8s.tools
 
-# Half of the unit tests are Go's: on two cores both halves run at once, and lint beside them. The output of Python's appears
-# at its end.
+# Half of the unit tests are Go's: on two cores both halves run at once, and lint beside them. Python's own two halves wait
+# now and then, each for what the other leaves; their output appears at their end.
 check: setup
 	@echo '== lint, types and unit tests'
-	@$(MAKE) --no-print-directory -j 3 lint unit-python unit-go
+	@$(MAKE) --no-print-directory -j 4 lint unit-python-outer unit-python-inner unit-go
 
 lint: setup $(STAMPS)/modules-test
 	@echo '== lint and types'
@@ -129,10 +129,14 @@ lint: setup $(STAMPS)/modules-test
 	cd ledger && go run $(STATICCHECK) ./...
 	cd deploy/k8s/nri && go vet ./... && go run $(STATICCHECK) ./...
 
-unit-python:
+INNER := $(addprefix tests/,controller kernel model monitor settings)
+unit-python-inner: TESTS = $(INNER)
+unit-python-outer: TESTS = tests $(addprefix --ignore=,$(INNER))
+
+unit-python-inner unit-python-outer:
 	@mkdir -p build
-	@$(BIN)/pytest -q -m 'not slow' >build/unit-python.txt 2>&1 || { cat build/unit-python.txt; exit 1; }
-	@echo "== Python: $$(tail -1 build/unit-python.txt)"
+	@$(BIN)/pytest -q -p no:cacheprovider -m 'not slow' $(TESTS) >build/$@.txt 2>&1 || { cat build/$@.txt; exit 1; }
+	@echo "== $@: $$(tail -1 build/$@.txt)"
 
 unit-go: $(STAMPS)/modules-test
 	cd ledger && go test -short ./...
