@@ -28,7 +28,7 @@ type choice struct {
 	claim     errWithheld // what the next one has said it has, and another one did not give; zero: nothing
 
 	vain  int    // how often the orderer was changed on suspicion since a block came
-	block uint64 // the one that is waited for
+	block uint64 // the one that was waited for at the last of these changes
 }
 
 // suspicion is that of an orderer.
@@ -64,8 +64,8 @@ func (c *choice) prefer(index int) { c.next = index }
 // suspect notes that an orderer withholds a block. The one who says that it has it is the next, and has to give it: where
 // it does not, the word of it against others counts no more.
 func (c *choice) suspect(address string, why errWithheld, addresses []string, now time.Time) {
-	if why.block > c.block {
-		c.vain, c.block = 0, why.block
+	if why.next > c.block {
+		c.vain, c.block = 0, why.next
 	}
 	c.vain++
 	c.distrust(address, why.witness, now)

@@ -55,14 +55,37 @@ func TestSuspicionAndPatienceGrow(t *testing.T) {
 	c := newChoice(0, second)
 	assert.Equal(t, second, c.patienceNow())
 	for times := range 20 {
-		c.suspect("a", errWithheld{block: 7}, addresses, now)
+		c.suspect("a", errWithheld{next: 7}, addresses, now)
 		until := now.Add(suspectedFor * second << min(times, mostDoublings))
 		assert.False(t, c.trusted("a", until))
 		assert.True(t, c.trusted("a", until.Add(1)))
 		assert.Equal(t, min(second<<(times+1), mostPatience*second), c.patienceNow(), times)
 	}
-	c.suspect("a", errWithheld{block: 8}, addresses, now)
+	c.suspect("a", errWithheld{next: 8}, addresses, now)
 	assert.Equal(t, 2*second, c.patienceNow(), "a block has come since")
+}
+
+// TestASealOfAnotherChannelSpoilsNoPatience: a liar that orders a longer channel, too, may show its newest header, which names
+// no channel. Once this channel's next block has come, an orderer that withholds is left as soon as ever.
+func TestASealOfAnotherChannelSpoilsNoPatience(t *testing.T) {
+	now := time.Now()
+	c := newChoice(0, second)
+	withholds := func(next, sealed uint64) errWithheld {
+		p := progress{patience: second}
+		p.received(at(next, 0), second)
+		p.claims("liar", sealed)
+		var why errWithheld
+		require.ErrorAs(t, p.wait(2*second), &why)
+		return why
+	}
+	for times := range 2 {
+		c.suspect("a", withholds(10, 1_000_000), addresses, now)
+		assert.Equal(t, second<<(times+1), c.patienceNow())
+	}
+	c.suspect("a", withholds(11, 11), addresses, now)
+	assert.Equal(t, 2*second, c.patienceNow(), "a block has come since")
+	c.suspect("a", withholds(11, 12), addresses, now)
+	assert.Equal(t, 4*second, c.patienceNow(), "none has come, though there are more")
 }
 
 // TestWhoWasFollowedWhenABlockWasTakenBack is named by nobody for a while, longer each time: the leader that lies would be

@@ -278,9 +278,9 @@ func attend(parent context.Context, rewound <-chan struct{}, attendants ...func(
 
 // watch watches over what an orderer gives.
 func (f *Follower) watch(address string, choice *choice) *watch {
-	w := &watch{ask: f.newest, progress: progress{patience: choice.patienceNow()}}
+	w := &watch{ask: f.newest, progress: progress{patience: choice.patienceNow(), next: f.Chain.Position()}}
 	if block, owes := choice.owed(address); owes {
-		w.progress.claims(f.Chain.Position(), address, block)
+		w.progress.claims(address, block)
 	}
 	for _, other := range f.Chain.Bundle().Orderer.Addresses {
 		if other != address && !choice.liars[other] {

@@ -12,6 +12,7 @@ type errWithheld struct {
 	block   uint64
 	witness string // the orderer that has sealed the block; empty: its time is up, whoever has it
 	waited  time.Duration
+	next    uint64 // the block that the peer waits for, which a witness does not choose
 }
 
 func (e errWithheld) Error() string {
@@ -29,6 +30,7 @@ type progress struct {
 	open     debt // the block that the orderer has begun
 	claimed  debt // the newest block that another one has sealed
 	witness  string
+	next     chain.Position // what the peer receives next
 }
 
 // debt is a block that is owed.
@@ -41,6 +43,7 @@ type debt struct {
 
 // received says what the peer receives next, and how long a block may stay open by the channel's configuration.
 func (p *progress) received(next chain.Position, blockTime time.Duration) {
+	p.next = next
 	for _, d := range []*debt{&p.open, &p.claimed} {
 		d.owed = d.owed && d.block >= next.Block
 	}
@@ -51,8 +54,8 @@ func (p *progress) received(next chain.Position, blockTime time.Duration) {
 
 // claims says that another orderer has sealed a block. What it says while an earlier claim is open counts later, when
 // it says it again: one that gives a block now and then must not gain time by it.
-func (p *progress) claims(next chain.Position, witness string, sealed uint64) {
-	if sealed >= next.Block && !p.claimed.owed {
+func (p *progress) claims(witness string, sealed uint64) {
+	if sealed >= p.next.Block && !p.claimed.owed {
 		p.claimed, p.witness = debt{owed: true, block: sealed, limit: p.patience}, witness
 	}
 }
@@ -66,9 +69,9 @@ func (p *progress) wait(took time.Duration) error {
 	}
 	switch {
 	case p.claimed.owed && p.claimed.waited > p.claimed.limit:
-		return errWithheld{p.claimed.block, p.witness, p.claimed.waited}
+		return errWithheld{p.claimed.block, p.witness, p.claimed.waited, p.next.Block}
 	case p.open.owed && p.open.waited > p.open.limit:
-		return errWithheld{p.open.block, "", p.open.waited}
+		return errWithheld{p.open.block, "", p.open.waited, p.next.Block}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func TestABlockThatIsNotSealedInTimeIsWithheld(t *testing.T) {
 	require.NoError(t, p.wait(6*second))
 	p.received(at(3, 9), 2*second) // more transactions are no seal
 	require.NoError(t, p.wait(1*second))
-	assert.Equal(t, errWithheld{3, "", 8 * second}, p.wait(1*second))
+	assert.Equal(t, errWithheld{3, "", 8 * second, 3}, p.wait(1*second))
 
 	p.received(at(4, 1), 2*second)
 	require.NoError(t, p.wait(7*second))
@@ -33,23 +33,23 @@ func TestABlockThatIsNotSealedInTimeIsWithheld(t *testing.T) {
 
 // TestABlockThatAnotherOneHasIsWithheld, also by one that gives a little now and then.
 func TestABlockThatAnotherOneHasIsWithheld(t *testing.T) {
-	p := progress{patience: 5 * second}
-	p.claims(at(3, 0), "witness", 2)
+	p := progress{patience: 5 * second, next: at(3, 0)}
+	p.claims("witness", 2)
 	require.NoError(t, p.wait(time.Hour), "the peer has that block")
-	p.claims(at(3, 0), "witness", 100)
+	p.claims("witness", 100)
 	for block := uint64(4); block <= 8; block++ {
 		require.NoError(t, p.wait(1*second))
 		p.received(at(block, 0), second)
-		p.claims(at(block, 0), "other", 1000)
+		p.claims("other", 1000)
 	}
-	assert.Equal(t, errWithheld{100, "witness", 6 * second}, p.wait(1*second))
+	assert.Equal(t, errWithheld{100, "witness", 6 * second, 8}, p.wait(1*second))
 
-	p = progress{patience: 5 * second}
-	p.claims(at(3, 0), "witness", 3)
+	p = progress{patience: 5 * second, next: at(3, 0)}
+	p.claims("witness", 3)
 	require.NoError(t, p.wait(4*second))
 	p.received(at(4, 0), second)
 	require.NoError(t, p.wait(time.Hour), "it came in time")
-	p.claims(at(4, 0), "witness", 4)
+	p.claims("witness", 4)
 	require.NoError(t, p.wait(5*second), "a claim of its own")
 	require.Error(t, p.wait(1*second))
 }

@@ -19,7 +19,6 @@ type watch struct {
 
 	mu       sync.Mutex
 	progress progress
-	next     chain.Position
 	waiting  time.Time // from when on waiting is not counted yet; zero: the peer does not wait
 }
 
@@ -40,7 +39,7 @@ func (w *watch) waits(next chain.Position, o *channelconfig.Orderer) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting, w.next = time.Now(), next
+	w.waiting = time.Now()
 	w.progress.received(next, blockTime)
 }
 
@@ -114,5 +113,5 @@ func (w *watch) askOne(ctx context.Context, patience time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.count(time.Now()) // before the claim
-	w.progress.claims(w.next, address, sealed)
+	w.progress.claims(address, sealed)
 }
