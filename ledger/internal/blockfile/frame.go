@@ -3,6 +3,8 @@ package blockfile
 import (
 	"encoding/binary"
 	"hash/crc32"
+
+	"github.com/qioi/qioi/ledger/internal/checksums"
 )
 
 // frameKind says what part of a block a frame's payload is.
@@ -96,14 +98,14 @@ func frameSize(buf []byte) (size int, reason string) {
 // tells damage in the middle of a file from a torn tail. A client may have made its
 // transaction look like the begin of a frame at every place, so none is summed up byte by byte.
 func findFrame(buf []byte, nonce uint64, offset int64) bool {
-	sums := newSums(buf)
+	sums := checksums.Of(buf)
 	for i := 1; i+frameHeaderSize <= len(buf); i++ {
 		size, reason := frameSize(buf[i:])
 		if reason != "" {
 			continue
 		}
 		head := buf[i : i+frameHeaderSize]
-		crc := sums.follow(headSum(nonce, offset+int64(i), head), i+frameHeaderSize, i+size)
+		crc := sums.Follow(headSum(nonce, offset+int64(i), head), i+frameHeaderSize, i+size)
 		if crc == binary.LittleEndian.Uint32(head[4:]) {
 			return true
 		}

@@ -1,32 +1,38 @@
-package blockfile
+// Package checksums tells the checksums (CRC-32C) of many parts of one buffer. A log that looks for a frame at every place of
+// what it cannot read would else sum up most of it at each: a client may have made its transaction look like the begin of
+// a large frame everywhere.
+package checksums
 
 import "hash/crc32"
 
-// stride is how many bytes lie between two checksums that sums keeps: it takes a sixteenth of the buffer's size.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// stride is how many bytes lie between two checksums that Sums keeps: it takes a sixteenth of the buffer's size.
 const stride = 64
 
-// sums gives the checksum of any part of a buffer without reading all of it again. Checksums are linear: that of a part
+// Sums gives the checksum of any part of a buffer without reading all of it again. Checksums are linear: that of a part
 // follows from those of all before its begin and of all before its end.
-type sums struct {
+type Sums struct {
 	buf   []byte
 	every []uint32 // of the first i*stride bytes
 }
 
-func newSums(buf []byte) *sums {
-	s := &sums{buf: buf, every: make([]uint32, 1, 1+len(buf)/stride)}
+// Of reads all of a buffer, once. Its parts have less than 2 GiB.
+func Of(buf []byte) *Sums {
+	s := &Sums{buf: buf, every: make([]uint32, 1, 1+len(buf)/stride)}
 	for end := stride; end <= len(buf); end += stride {
 		s.every = append(s.every, crc32.Update(s.every[len(s.every)-1], castagnoli, buf[end-stride:end]))
 	}
 	return s
 }
 
-func (s *sums) to(end int) uint32 {
+func (s *Sums) to(end int) uint32 {
 	i := end / stride
 	return crc32.Update(s.every[i], castagnoli, s.buf[i*stride:end])
 }
 
-// follow is the checksum of what has the checksum crc, followed by buf[start:end].
-func (s *sums) follow(crc uint32, start, end int) uint32 {
+// Follow is the checksum of what has the checksum crc, followed by buf[start:end].
+func (s *Sums) Follow(crc uint32, start, end int) uint32 {
 	return pushed(crc^s.to(start), end-start) ^ s.to(end)
 }
 
@@ -42,8 +48,8 @@ func (m *matrix) times(register uint32) (out uint32) {
 	return out
 }
 
-// zeroes has the matrix of 2^i zero bytes at i, up to a frame's largest payload.
-var zeroes = func() (out [29]matrix) {
+// zeroes has the matrix of 2^i zero bytes at i.
+var zeroes = func() (out [31]matrix) {
 	for bit := range out[0] {
 		register := uint32(1) << bit
 		for range 8 {
