@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/qioi/qioi/ledger/internal/checksums"
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/framed"
 )
@@ -20,6 +21,8 @@ const (
 	kind = "qioivote"
 	// frameHead is the length of what follows it, its checksum, and the number of the frame in its file.
 	frameHead = 4 + 4 + 4
+	// shortest is a frame of one empty record.
+	shortest = frameHead + 1
 	// goesOn, in a frame's number, says that its records count together with those of the next frame only.
 	goesOn = 1 << 31
 	// ahead is how much of the file is allocated at a time: a sync need not touch the file's own metadata then. No more goes
@@ -165,32 +168,57 @@ func (l *Log) read(raw []byte) (records [][]byte, err error) {
 		}
 	}
 	// The frame that a crash cut short is the last: a later one would have been written after it was durable.
-	for at := end + 1; at+frameHead < int64(len(raw)); at++ {
-		if binary.LittleEndian.Uint32(raw[at+8:])&^goesOn != frames+1 {
-			continue
-		}
-		if body, _, _ := l.frameAt(raw[at:], frames+1); body != nil {
-			return nil, fmt.Errorf("%w: frame %d is unreadable, the one after it is not", ErrDamaged, frames)
-		}
+	if later, found := l.frameBehind(raw[end:], frames); found {
+		return nil, fmt.Errorf("%w: frame %d is unreadable, frame %d is not", ErrDamaged, frames, later)
 	}
 	return records[:count:count], nil
+}
+
+// frameBehind looks in tail, which begins with the frame of that number, unreadable, for any later one: what the disk has
+// lost may be several. A client may have made its transaction look like the begin of a frame at every place, so none is
+// summed up byte by byte.
+func (l *Log) frameBehind(tail []byte, unreadable uint32) (number uint32, found bool) {
+	sums := checksums.Of(tail)
+	for at := shortest; at+shortest <= len(tail); at++ {
+		head := tail[at : at+frameHead]
+		number, length := numberIn(head), bodyLength(tail[at:])
+		if length == 0 || number <= unreadable || int(number-unreadable) > at/shortest { // there is no room for those between
+			continue
+		}
+		body := at + frameHead
+		if sums.Follow(l.key.Checksum(head[8:]), body, body+length) == binary.LittleEndian.Uint32(head[4:]) {
+			return number, true
+		}
+	}
+	return 0, false
+}
+
+func numberIn(head []byte) uint32 { return binary.LittleEndian.Uint32(head[8:]) &^ goesOn }
+
+// bodyLength is that of the frame at the beginning of raw by its head; 0: there is none, or not all of it.
+func bodyLength(raw []byte) int {
+	if len(raw) < frameHead {
+		return 0
+	}
+	length := binary.LittleEndian.Uint32(raw)
+	if length > most || int(length) > len(raw)-frameHead {
+		return 0
+	}
+	return int(length)
 }
 
 // frameAt is the frame of that number at the beginning of raw, its size, and whether its records need no other frame's; nil:
 // there is none, or not all of it.
 func (l *Log) frameAt(raw []byte, number uint32) (body []byte, size int64, last bool) {
-	if len(raw) < frameHead {
+	length := bodyLength(raw)
+	if length == 0 || numberIn(raw) != number {
 		return nil, 0, false
 	}
-	length, found := binary.LittleEndian.Uint32(raw), binary.LittleEndian.Uint32(raw[8:])
-	if length == 0 || length > most || int(length) > len(raw)-frameHead || found&^goesOn != number {
-		return nil, 0, false
-	}
-	body = raw[frameHead : frameHead+int(length)]
+	body = raw[frameHead : frameHead+length]
 	if l.key.Checksum(raw[8:frameHead], body) != binary.LittleEndian.Uint32(raw[4:]) {
 		return nil, 0, false
 	}
-	return body, frameHead + int64(length), found&goesOn == 0
+	return body, frameHead + int64(length), binary.LittleEndian.Uint32(raw[8:])&goesOn == 0
 }
 
 // inFrame is how many of the records go into one frame.

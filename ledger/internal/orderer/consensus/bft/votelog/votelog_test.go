@@ -1,6 +1,7 @@
 package votelog
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -152,6 +153,41 @@ func TestDamageIsNotTakenForACrash(t *testing.T) {
 	}
 }
 
+// TestDamageMayTakeSeveralFrames: a sector that the disk has lost holds more than one. Those behind are intact.
+func TestDamageMayTakeSeveralFrames(t *testing.T) {
+	const sector, perVote = 4096, 300
+	for what, c := range map[string]struct{ votes, begin, end int }{
+		"two frames of four": {4, framed.HeadBytes + perVote, framed.HeadBytes + 3*perVote},
+		"the first two":      {4, framed.HeadBytes, framed.HeadBytes + 2*perVote},
+		"all but the last":   {30, framed.HeadBytes, framed.HeadBytes + 29*perVote},
+		"a sector":           {60, sector, 2 * sector},
+	} {
+		for how, spoil := range map[string]byte{"zeroes": 0, "garbage": 0xa5} {
+			t.Run(what+", "+how, func(t *testing.T) {
+				dir := t.TempDir()
+				path := filepath.Join(dir, name)
+				l, _ := open(t, dir)
+				vote := make([]byte, perVote-frameHead-2) // its length takes two bytes
+				for range c.votes {
+					require.NoError(t, l.Append([][]byte{vote}))
+				}
+				require.EqualValues(t, framed.HeadBytes+c.votes*perVote, l.Size())
+				raw, err := os.ReadFile(path)
+				require.NoError(t, err)
+				for at := c.begin; at < c.end; at++ {
+					raw[at] = spoil
+				}
+				require.NoError(t, os.WriteFile(path, raw, 0o600))
+				_, _, err = Open(dir, Options{})
+				require.ErrorIs(t, err, ErrDamaged)
+				after, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.Equal(t, raw, after, "what is left is kept")
+			})
+		}
+	}
+}
+
 // TestATornWriteIsNoDamageWhateverItHolds: a client may have put into a transaction what would be the next frame of a log.
 func TestATornWriteIsNoDamageWhateverItHolds(t *testing.T) {
 	_, known := framed.Begin(kind)
@@ -167,6 +203,36 @@ func TestATornWriteIsNoDamageWhateverItHolds(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
 		_, got := open(t, dir)
 		require.Equal(t, []string{"first"}, got)
+	}
+}
+
+// TestATornWriteMayLookLikeFrames: a client chooses its bytes. Every twelfth of these begins a frame of 4 MiB, as far as
+// its head tells. To sum up each would be 4 TB, in which this test would not end, nor would an orderer's start.
+func TestATornWriteMayLookLikeFrames(t *testing.T) {
+	const unreadable = 1
+	l := &Log{} // its key is always the same: by chance one would fit a checksum
+	torn := bytes.Repeat([]byte{0, 0, 0x40, 0, 1, 1, 1, 1, unreadable + 1, 0, 0, 0}, 16<<20/12)
+	_, found := l.frameBehind(torn, unreadable)
+	assert.False(t, found)
+	// A frame in their midst is found nevertheless.
+	whole := appendFrame(bytes.Clone(torn[:1<<20]), l.key, unreadable+3|goesOn, texts("fourth"))
+	number, found := l.frameBehind(append(whole, torn[:5<<20]...), unreadable)
+	assert.True(t, found)
+	assert.EqualValues(t, unreadable+3, number)
+}
+
+// TestTheShortestFrameIsFound, right behind the shortest that is not readable, and at the file's end.
+func TestTheShortestFrameIsFound(t *testing.T) {
+	l := &Log{}
+	torn := make([]byte, shortest)
+	tail := appendFrame(bytes.Clone(torn), l.key, 6, texts(""))
+	require.Len(t, tail, 2*shortest)
+	number, found := l.frameBehind(tail, 5)
+	assert.True(t, found)
+	assert.EqualValues(t, 6, number)
+	for _, impossible := range []uint32{4, 5, 7} { // there is no room for two between
+		_, found = l.frameBehind(appendFrame(bytes.Clone(torn), l.key, impossible, texts("")), 5)
+		assert.False(t, found, impossible)
 	}
 }
 
