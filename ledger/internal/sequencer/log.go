@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/qioi/qioi/ledger/internal/checksums"
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/framed"
 )
@@ -26,6 +27,9 @@ const (
 	// frameHead is the length of what follows the head, its checksum, and the frame's place among the frames. One frame is
 	// what was written at once. Of each blob it holds the length, the chain after the blob, and the blob.
 	frameHead = 4 + 4 + 8
+	// shortest is a frame of one empty blob, most what a frame holds.
+	shortest = frameHead + 1 + sha256.Size
+	most     = math.MaxInt32
 )
 
 var (
@@ -170,27 +174,49 @@ func (l *Log) read(raw []byte) (err error) {
 		l.frames++
 	}
 	// The frame that a crash cut short is the last: a later one would have been written after it was durable.
-	for at := l.end + 1; at+frameHead < int64(len(raw)); at++ {
-		if binary.LittleEndian.Uint64(raw[at+8:]) != l.frames+1 {
-			continue
-		}
-		if l.frameAt(raw[at:], l.frames+1) != nil {
-			return fmt.Errorf("%w: frame %d is unreadable, the one after it is not", ErrDamaged, l.frames)
-		}
+	if later, found := l.frameBehind(raw[l.end:]); found {
+		return fmt.Errorf("%w: frame %d is unreadable, frame %d is not", ErrDamaged, l.frames, later)
 	}
 	return nil
 }
 
-// frameAt is what the frame of that place holds, at the beginning of raw; nil: there is none, or not all of it.
-func (l *Log) frameAt(raw []byte, number uint64) []byte {
+// frameBehind looks in tail, which begins with an unreadable frame, for any later one: what the disk has lost may be
+// several. A client may have made its blob look like the begin of a frame at every place, so none is summed up byte by byte.
+func (l *Log) frameBehind(tail []byte) (number uint64, found bool) {
+	sums := checksums.Of(tail)
+	for at := shortest; at+shortest <= len(tail); at++ {
+		head := tail[at : at+frameHead]
+		number, length := binary.LittleEndian.Uint64(head[8:]), bodyLength(tail[at:])
+		if length == 0 || number <= l.frames || number-l.frames > uint64(at/shortest) { // there is no room for those between
+			continue
+		}
+		body := at + frameHead
+		if sums.Follow(l.key.Checksum(head[8:]), body, body+length) == binary.LittleEndian.Uint32(head[4:]) {
+			return number, true
+		}
+	}
+	return 0, false
+}
+
+// bodyLength is that of the frame at the beginning of raw by its head; 0: there is none, or not all of it.
+func bodyLength(raw []byte) int {
 	if len(raw) < frameHead {
-		return nil
+		return 0
 	}
 	length := binary.LittleEndian.Uint32(raw)
-	if length == 0 || int64(length) > int64(len(raw)-frameHead) || binary.LittleEndian.Uint64(raw[8:]) != number {
+	if length > most || int(length) > len(raw)-frameHead {
+		return 0
+	}
+	return int(length)
+}
+
+// frameAt is what the frame of that place holds, at the beginning of raw; nil: there is none, or not all of it.
+func (l *Log) frameAt(raw []byte, number uint64) []byte {
+	length := bodyLength(raw)
+	if length == 0 || binary.LittleEndian.Uint64(raw[8:]) != number {
 		return nil
 	}
-	end := frameHead + int(length)
+	end := frameHead + length
 	if l.key.Checksum(raw[8:end]) != binary.LittleEndian.Uint32(raw[4:]) {
 		return nil
 	}
@@ -211,7 +237,7 @@ func (l *Log) Append(blobs [][]byte) (first uint64, err error) {
 		buf = append(buf, blob...)
 	}
 	l.buf = buf
-	if len(buf)-frameHead > math.MaxUint32 {
+	if len(buf)-frameHead > most {
 		return 0, fmt.Errorf("%d bytes at once", len(buf))
 	}
 	binary.LittleEndian.PutUint32(buf, uint32(len(buf)-frameHead))

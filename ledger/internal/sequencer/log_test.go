@@ -186,6 +186,36 @@ func TestDamageIsTold(t *testing.T) {
 	}
 }
 
+// TestDamageMayTakeSeveralWrites: a sector that the disk has lost holds many, and what comes behind it was answered.
+func TestDamageMayTakeSeveralWrites(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	var ends []int64
+	for _, text := range []string{"", "b", "c", ""} {
+		ends = append(ends, l.end)
+		_, err := l.Append(blobs(text))
+		require.NoError(t, err)
+	}
+	require.NoError(t, l.Close())
+	path := filepath.Join(dir, logName)
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for name, lost := range map[string][2]int64{
+		"two in the middle": {ends[1], ends[3]}, "the first two": {ends[0], ends[2]}, "all but the last": {ends[0], ends[3]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := bytes.Clone(raw)
+			clear(changed[lost[0]:lost[1]])
+			require.NoError(t, os.WriteFile(path, changed, 0o600))
+			_, err := Open(dir, false)
+			require.ErrorIs(t, err, ErrDamaged)
+			stays, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, changed, stays)
+		})
+	}
+}
+
 // TestABrokenChainIsTold, though each write is whole: a write of another log stands in for one of this.
 func TestABrokenChainIsTold(t *testing.T) {
 	var ends []int64
