@@ -117,10 +117,16 @@ func (c *Core) follow(s *Stable) {
 // astray forgets a history that was never decided, and what certifies it.
 func (c *Core) astray(last uint64) {
 	c.truncate(last)
-	if c.cert.Seq > c.last {
-		c.cert = Certificate{Epoch: c.group.Epoch, Seq: c.start.Seq, History: Beginning(c.group.Epoch), Start: true}
-		c.trail = nil
+	if c.cert.Seq <= c.last {
+		return
 	}
+	c.trail = nil
+	if c.active && c.begun != nil && c.begun.Certificate.Seq <= c.stable.Seq && c.rules.staysInView {
+		// It goes on in this view, where others count on its answers: it says so when it leaves.
+		c.cert = c.begun.Certificate
+		return
+	}
+	c.cert = Certificate{Epoch: c.group.Epoch, Seq: c.start.Seq, History: Beginning(c.group.Epoch), Start: true}
 }
 
 // anchor says what history the next entry goes on from, where the one before it is not here.

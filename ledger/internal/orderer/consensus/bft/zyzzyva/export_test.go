@@ -34,6 +34,7 @@ var Mutants = map[string]func(*rules){
 	"a leader begins its view once more":         func(r *rules) { r.oneBeginning = false },
 	"a view begins without a quorum's confirms":  func(r *rules) { r.quorumConfirms = false },
 	"a restart forgets the own confirm":          func(r *rules) { r.ownConfirm = false },
+	"a replica led astray forgets its view":      func(r *rules) { r.staysInView = false },
 	"what a view leaves out stays executed":      func(r *rules) { r.undo = false },
 	"checkpoints without a signature":            func(r *rules) { r.signedCheckpoints = false },
 	"checkpoints of different states":            func(r *rules) { r.sameState = false },

@@ -33,6 +33,7 @@ type rules struct {
 	oneBeginning      bool // a leader that has confirmed how its view begins does not begin it otherwise
 	quorumConfirms    bool // a view begins once a quorum confirms its history
 	ownConfirm        bool // a replica's own confirm counts after a restart
+	staysInView       bool // what is fetched does not make a replica forget its view's beginning
 	undo              bool // what a new view leaves out is taken back
 	signedCheckpoints bool // the signatures of checkpoints are verified
 	sameState         bool // checkpoints count together only where they state the same
@@ -54,7 +55,7 @@ func sound() rules {
 		latestCertificate: true, onlyLeader: true, firstOrder: true, gapless: true, signedResponses: true, sameHistory: true,
 		signedClients: true, recheck: true, adopted: true, highMark: true, lowMark: true, provenCommits: true, signedChanges: true,
 		signedNewViews: true, enoughChanges: true, distinctChanges: true, signedConfirms: true, oneBeginning: true,
-		quorumConfirms: true, ownConfirm: true, undo: true, signedCheckpoints: true, sameState: true, sameSignatures: true, durableAccept: true,
+		quorumConfirms: true, ownConfirm: true, staysInView: true, undo: true, signedCheckpoints: true, sameState: true, sameSignatures: true, durableAccept: true,
 		durableLocal: true, durableView: true, durableConfirm: true, forwardOnly: true, accuseFirst: true, proof: true,
 		doubling: true,
 	}
