@@ -82,8 +82,10 @@ func (c *Core) leave(view uint64) {
 	c.countChanges()
 }
 
-// turn forgets what belongs to the view before.
+// turn forgets what belongs to the view before. Where this replica has left for the view already, votes for it have come:
+// they overtake its beginning.
 func (c *Core) turn(view uint64) {
+	later := view != c.view
 	c.view, c.active, c.newView, c.closing, c.base = view, false, nil, 0, 0
 	c.suspect.Turn()
 	c.pacer.Forget()
@@ -93,7 +95,9 @@ func (c *Core) turn(view uint64) {
 				s.left, s.leftAs = s.entry, s.digest
 			}
 			s.accepted, s.entry, s.again, s.fetched = false, nil, 0, nil
-			clear(s.prepares)
+			if later {
+				clear(s.prepares)
+			}
 		}
 	}
 	c.pending.Reshelve()

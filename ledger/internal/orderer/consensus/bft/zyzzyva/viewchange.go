@@ -17,14 +17,17 @@ func (c *Core) leave(view uint64) {
 }
 
 // turn forgets what belongs to the view before. The history stays until the next view begins with one.
+// Where this replica has left for the view already, confirms of it have come: they overtake its beginning.
 func (c *Core) turn(view uint64) {
+	if view != c.view {
+		clear(c.confirms)
+	}
 	c.view, c.active, c.newView, c.planned = view, false, nil, nil
 	c.certAt, c.settleAt = 0, 0
 	c.suspect.Turn()
 	clear(c.early)
 	clear(c.rounds)
 	clear(c.accusers)
-	clear(c.confirms)
 }
 
 // viewChange is this replica's history, and the certificate that it was accepted under.
