@@ -101,6 +101,7 @@ type Core struct {
 	changes  []*ViewChange // by member: the latest
 	newView  *NewView      // of this view, where we have it
 	planned  *plan         // what it begins with
+	askAt    bft.Time      // when it may be asked for what is missing of that
 	begun    *Start        // how it has begun, for those who have missed it
 	confirms []vote        // by member, of this view
 	suspect  suspect.Timer

@@ -128,3 +128,54 @@ func TestTheNewestOfSeveralEpochsIsFetched(t *testing.T) {
 		assert.Equal(t, end+4, e.Fetch.Certificate.Seq)
 	}
 }
+
+// begins is how view 1 begins with entries of one transaction each.
+func begins(entries []*bft.Entry) *Start {
+	m := &Start{Stable: Stable{Checkpoint: bft.Checkpoint{Next: scripttest.GroupOf(4)}}}
+	for _, e := range entries {
+		m.Digests = append(m.Digests, e.Digest())
+	}
+	p := newPlan(m.Stable, m.Digests, 0, 0)
+	m.Certificate = Certificate{View: 1, Start: true, Seq: p.last(), History: p.history, Signatures: costtest.Quorum("signed")}
+	return m
+}
+
+// TestABeginningIsReadOnce: a liar may repeat it while the replica fetches what the view begins with.
+func TestABeginningIsReadOnce(t *testing.T) {
+	core, o := four(2)
+	m := begins([]*bft.Entry{{Txs: [][]byte{{1}}}})
+	assert.Equal(t, 3, o.Costs(core, 4, m))
+	require.False(t, core.View().Active, "it lacks the entry")
+	assert.Zero(t, o.Costs(core, 4, m))
+	again := core.Step(1, bft.Received{From: 4, Message: m})
+	assert.Empty(t, again.Persist)
+	assert.Empty(t, again.Send)
+}
+
+// TestABeginningIsAskedForOnce, entry by entry, and again only after a while: each that comes has the replica look what it lacks.
+func TestABeginningIsAskedForOnce(t *testing.T) {
+	const lacked = 3
+	var entries []*bft.Entry
+	for i := range lacked {
+		entries = append(entries, &bft.Entry{Txs: [][]byte{{byte(i)}}})
+	}
+	wanted := func(e bft.Effects) (wants int) {
+		for _, out := range e.Send {
+			if _, is := out.Message.(*bft.Want); is {
+				wants++
+			}
+		}
+		return wants
+	}
+	core, _ := four(2)
+	assert.Equal(t, lacked, wanted(core.Step(1, bft.Received{From: 4, Message: begins(entries)})))
+	have := func(seq int) bft.Effects {
+		return core.Step(2, bft.Received{From: 1, Message: &bft.Have{Seq: uint64(seq), Entry: entries[seq-1]}})
+	}
+	assert.Zero(t, wanted(have(1)))
+	assert.Equal(t, lacked-1, wanted(core.Step(2+core.cfg.Resend, bft.Tick{})))
+	have(2)
+	assert.False(t, core.View().Active)
+	have(3)
+	assert.True(t, core.View().Active)
+}

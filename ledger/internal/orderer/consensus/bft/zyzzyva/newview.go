@@ -143,14 +143,15 @@ func (c *Core) body(seq uint64, digest bft.Digest) *bft.Entry {
 	return c.bodies[digest]
 }
 
-// confirm promises to begin the view with its history and no other one, once all of that is here.
+// confirm promises to begin the view with its history and no other one, once all of that is here. It asks for what is
+// missing, again only after a while: each entry that comes has it look anew, and would have all others asked for.
 func (c *Core) confirm() {
 	p := c.planned
 	if p == nil || p.held || c.fetching != 0 {
 		return
 	}
 	record := &ConfirmRecord{Epoch: c.group.Epoch, View: c.view, Stable: p.stable, Entries: make([]*bft.Entry, len(p.digests))}
-	complete := true
+	complete, asks := true, c.now >= c.askAt
 	for i, d := range p.digests {
 		seq := p.stable.Seq + 1 + uint64(i)
 		if seq <= c.stable.Seq {
@@ -158,10 +159,15 @@ func (c *Core) confirm() {
 		}
 		if record.Entries[i] = c.body(seq, d); record.Entries[i] == nil {
 			complete = false
-			c.want(seq, d)
+			if asks {
+				c.want(seq, d)
+			}
 		}
 	}
 	if !complete {
+		if asks {
+			c.askAt = c.now + c.cfg.Resend/2 // before the next status, which asks too
+		}
 		return
 	}
 	record.Digests = p.digests
@@ -258,6 +264,9 @@ func (c *Core) onStart(m *Start) {
 	}
 	if uint64(len(m.Digests)) > c.cfg.Window || m.Stable.Seq+uint64(len(m.Digests)) != cert.Seq {
 		return
+	}
+	if c.planned != nil && c.planned.proof != nil && cert.View == c.view {
+		return // the replica fetches what that begins with, or knows that a later view has overtaken it
 	}
 	p := newPlan(m.Stable, m.Digests, c.start.Seq, c.group.Epoch)
 	if p.history != cert.History || !c.provenStable(&m.Stable) || !c.proven(cert) {

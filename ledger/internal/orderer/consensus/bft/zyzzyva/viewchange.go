@@ -23,7 +23,7 @@ func (c *Core) turn(view uint64) {
 		clear(c.confirms)
 	}
 	c.view, c.active, c.newView, c.planned = view, false, nil, nil
-	c.certAt, c.settleAt = 0, 0
+	c.certAt, c.settleAt, c.askAt = 0, 0, 0
 	c.suspect.Turn()
 	clear(c.early)
 	clear(c.rounds)
