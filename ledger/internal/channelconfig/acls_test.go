@@ -46,8 +46,9 @@ func TestOtherACLsThanFabricsDefaultsAreRefused(t *testing.T) {
 			edit(to, test.next)
 			update, err := NewUpdate("mychannel", c.bundle.Config, to)
 			require.NoError(t, err)
-			_, err = c.bundle.Updated(c.wrap(update, c.admins("Org1MSP", "Org2MSP")...), time.Now())
-			if !test.refused {
+			config, err := c.bundle.Updated(c.wrap(update, c.admins("Org1MSP", "Org2MSP")...), time.Now())
+			require.NoError(t, err, "it may be ordered already")
+			if err = c.bundle.CheckACLs(config); !test.refused {
 				require.NoError(t, err)
 				return
 			}
