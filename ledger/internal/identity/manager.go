@@ -124,10 +124,11 @@ func newOrg(cfg *OrgConfig) (*org, error) {
 	return o, err
 }
 
+// digests takes any kind of key: an admin with one that is not accepted is nobody, which harms no other.
 func digests(pems [][]byte) (map[[sha256.Size]byte]bool, error) {
 	out := make(map[[sha256.Size]byte]bool, len(pems))
 	for _, text := range pems {
-		cert, err := parseCertificate(text)
+		cert, _, err := firstCertificate(text)
 		if err != nil {
 			return nil, err
 		}
@@ -292,20 +293,25 @@ func (i *Identity) assignRoles(o *org, chains [][]*x509.Certificate) error {
 
 // parseCertificate accepts one PEM certificate with a P-256 key and nothing after it.
 func parseCertificate(text []byte) (*x509.Certificate, error) {
-	block, rest := pem.Decode(text)
-	if block == nil || block.Type != "CERTIFICATE" {
-		return nil, fmt.Errorf("no PEM certificate found")
+	cert, rest, err := firstCertificate(text)
+	if err != nil {
+		return nil, err
 	}
 	if strings.TrimSpace(string(rest)) != "" {
 		return nil, fmt.Errorf("more than one PEM certificate found")
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil, err
 	}
 	key, ok := cert.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
 		return nil, fmt.Errorf("certificate %q: only ECDSA P-256 keys are accepted", cert.Subject.CommonName)
 	}
 	return cert, nil
+}
+
+func firstCertificate(text []byte) (cert *x509.Certificate, rest []byte, err error) {
+	block, rest := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, nil, fmt.Errorf("no PEM certificate found")
+	}
+	cert, err = x509.ParseCertificate(block.Bytes)
+	return cert, rest, err
 }
