@@ -35,12 +35,13 @@ const (
 
 // Paths of the policies that nodes ask for.
 const (
-	ChannelReaders  = "/Channel/Readers"
-	ChannelWriters  = "/Channel/Writers"
-	ChannelAdmins   = "/Channel/Admins"
-	BlockValidation = "/Channel/Orderer/BlockValidation"
-	ordererWriters  = "/Channel/Orderer/Writers"
-	Endorsement     = "/Channel/Application/Endorsement"
+	ChannelReaders     = "/Channel/Readers"
+	ApplicationReaders = "/Channel/Application/Readers"
+	ChannelWriters     = "/Channel/Writers"
+	ChannelAdmins      = "/Channel/Admins"
+	BlockValidation    = "/Channel/Orderer/BlockValidation"
+	ordererWriters     = "/Channel/Orderer/Writers"
+	Endorsement        = "/Channel/Application/Endorsement"
 )
 
 // Mode says how transactions leave the orderer.

@@ -8,7 +8,7 @@ import (
 
 // ErrRewound says that what was received cannot be trusted, and was taken back unless enough orderers have vouched for it:
 // what follows has to be fetched from Position on, best from another orderer.
-var ErrRewound = errors.New("what was received cannot be trusted and was taken back")
+var ErrRewound = errors.New("what was received cannot be trusted: it is dropped, but for what enough orderers have vouched for")
 
 // base is what items in the pipeline follow. A new one makes those in it stale.
 type base struct {

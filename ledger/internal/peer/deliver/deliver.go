@@ -25,7 +25,7 @@ import (
 var log = ops.Logger("peer.deliver")
 
 // readers is the policy that Fabric asks for block events (event/Block).
-const readers = "/Channel/Application/Readers"
+const readers = channelconfig.ApplicationReaders
 
 const maxStreams = 2500 // Fabric's default
 

@@ -6,12 +6,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 )
 
 // readers is the policy that Fabric asks for both (gateway/CommitStatus, gateway/ChaincodeEvents).
-const readers = "/Channel/Application/Readers"
+const readers = channelconfig.ApplicationReaders
 
 // CommitStatus tells the fate of a transaction; it waits for one that is not committed yet.
 func (s *Server) CommitStatus(ctx context.Context, signed *gatewaypb.SignedCommitStatusRequest) (*gatewaypb.CommitStatusResponse, error) {

@@ -57,7 +57,7 @@ type verdict struct {
 	code    codes.Code // OK: it endorsed
 	message string
 	retry   bool // another peer may do better
-	absent  bool // the peer cannot be asked, or does not have the chaincode: it has run nothing
+	absent  bool // nothing came of the peer: it cannot be asked, or does not have the chaincode
 }
 
 // judge tells failures of the network and of a peer, which another peer may not have,

@@ -22,7 +22,7 @@ import (
 
 // Fabric's policies for these queries.
 const (
-	readers = "/Channel/Application/Readers"
+	readers = channelconfig.ApplicationReaders
 	writers = "/Channel/Application/Writers"
 )
 

@@ -17,7 +17,7 @@ type report struct {
 // reports keeps what the run goroutine has to hear, each once: Raft sends a follower nothing between a snapshot and the
 // report of it. Three of each member are the most.
 type reports struct {
-	filled chan struct{} // filled has a value while anything waits
+	filled chan struct{} // filled has a value at least while anything waits
 
 	mu    sync.Mutex
 	waits []report

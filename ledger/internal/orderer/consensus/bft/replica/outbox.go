@@ -38,7 +38,7 @@ func (o *outbox) to(id bft.ID) *atomic.Int64 {
 // send brings a member a payload, unless too much is on its way to it. One that is larger goes alone.
 func (o *outbox) send(id bft.ID, payload *wrapperspb.BytesValue) {
 	if !o.host.Knows(id) {
-		return // nobody would say what becomes of it
+		return // it is no member
 	}
 	leaving, bytes := o.to(id), int64(len(payload.Value))
 	if now := leaving.Add(bytes); now > leavingBytes && now > bytes {
@@ -48,7 +48,7 @@ func (o *outbox) send(id bft.ID, payload *wrapperspb.BytesValue) {
 	o.host.Send(id, consensus.Message{Payload: payload, Sent: func(bool) { leaving.Add(-bytes) }})
 }
 
-// regroup begins anew: connections to the members before may have been given up with what was on its way.
+// regroup begins anew: who is no member any longer needs no count.
 func (o *outbox) regroup() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
