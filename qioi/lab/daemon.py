@@ -77,8 +77,9 @@ class Daemon:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        # What it could not restore is raised in the next measurement too. An earlier error is the one to tell.
-        if error is None and self._process.returncode != 0:
+        # What it could not restore is raised in the next measurement too. An earlier error is the one to tell. One that
+        # the signal itself has ended had not begun, and has changed nothing.
+        if error is None and self._process.returncode not in (0, -signal.SIGTERM):
             raise self._ended()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,12 @@ def test_a_daemon_that_restores_all_ends_in_silence(lab: Lab, raised: Path, tmp_
     with started(lab, tmp_path):
         pass
     assert int(raised.read_text()) == ORIGINAL
+
+
+def test_a_daemon_that_is_ended_before_it_has_begun_has_changed_nothing(lab: Lab, tmp_path: Path) -> None:
+    """On a busy host a measurement of a second may be over before the interpreter has loaded it."""
+    lab.tree.create()
+    with Daemon(lab, "", tmp_path) as daemon:
+        pass
+    with pytest.raises(LabError, match=rf"status -{signal.SIGTERM.value}"):
+        daemon.check()
