@@ -27,7 +27,7 @@ from qioi.lab.options import LabOptions
 from qioi.lab.systems import exporters
 from qioi.lab.systems.cassandra import TOKENS, CassandraSystem, sees
 from qioi.lab.systems.exporters import COUNTS
-from qioi.lab.systems.mariadb import MariaDbSystem, followed
+from qioi.lab.systems.mariadb import MariaDbSystem, followed, lead
 from qioi.lab.systems.mysql import USER, MySqlSystem
 from qioi.model import Role
 from qioi.model.counting import Count
@@ -126,6 +126,11 @@ def test_a_replica_is_followed_when_it_is_semi_synchronous() -> None:
     assert not followed(plain, 2)
     assert followed(whole, 2)
     assert not followed(whole, 12)
+
+
+def test_a_primary_waits_for_a_replica_where_there_is_one() -> None:
+    """Else its commits would wait for a day."""
+    assert [any("semi_sync" in word for word in lead(replicas=number)) for number in (0, 1, 2)] == [False, True, True]
 
 
 def test_a_server_that_starts_removes_no_temporary_table_of_another(tmp_path: Path) -> None:

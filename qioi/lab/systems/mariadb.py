@@ -77,7 +77,7 @@ class MariaDbSystem:
             for number in range(self._options.nodes or NODES)
         ]
         for node in nodes:
-            words = lead() if node is nodes[0] else follow(port)
+            words = lead(replicas=len(nodes) - 1) if node is nodes[0] else follow(port)
             self._first_words(str(node["name"])).write_text("".join(f"{word};\n" for word in words))
         described = {"channels": list(self._options.channels), "mode": "mariadb", "consenter": "semi-sync"}
         path = self._directory / "network.json"
@@ -130,17 +130,17 @@ class MariaDbSystem:
         return self._directory / "nodes" / f"{name}.sql"
 
 
-def lead() -> list[str]:
-    """Give the primary's first statements: a database, its user, and the user of the replicas."""
-    return [
+def lead(replicas: int) -> list[str]:
+    """Give the first statements of a primary with so many replicas: a database, its user, and the replicas' user."""
+    words = [
         f"CREATE DATABASE IF NOT EXISTS {DATABASE}",
         f"CREATE USER IF NOT EXISTS '{USER}'@'127.0.0.1'",
         f"GRANT ALL ON {DATABASE}.* TO '{USER}'@'127.0.0.1'",
         f"CREATE USER IF NOT EXISTS '{REPLICATION}'@'127.0.0.1'",
         f"GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION}'@'127.0.0.1'",
-        # Last: each statement before it would wait for a replica, and none comes before the primary serves.
-        "SET GLOBAL rpl_semi_sync_master_enabled=ON",
     ]
+    # Last: each statement before it would wait for a replica, and none comes before the primary serves.
+    return [*words, "SET GLOBAL rpl_semi_sync_master_enabled=ON"] if replicas else words
 
 
 def follow(port: int) -> list[str]:
