@@ -28,8 +28,8 @@ from qioi.monitor.logs.line_cutter import MAX_LINE
 _READ_SIZE = 64 * 1024
 #: Looks between two attempts to start journalctl, where it cannot be started or ends at once.
 _RETRY = 10
-#: Seconds that the loop waits for a journalctl that was killed.
-_PATIENCE = 1.0
+#: Seconds that the loop waits for a journalctl that was killed: of many on one hanging disk for each.
+_PATIENCE = 0.1
 #: Looks in a row that left something unread, after which it goes on at the end; and what is then taken to be left out.
 _LOOKS_BEHIND, _UNKNOWN = 4, 64 * 1024 * 1024
 #: Bytes of a field's name, or of a cursor: journald's own are far shorter.
@@ -155,7 +155,8 @@ class JournalTail:
         self._complaints.read(process.stderr)
         self._complaints.end()
         self.close()
-        why = self._complaints.last or f"exit status {process.returncode}"
+        status = "it cannot be reaped yet" if process.returncode is None else f"exit status {process.returncode}"
+        why = self._complaints.last or status
         self.problem = f"journal of {self.path}: journalctl has ended: {why}"
         self.counters.errors += 1
         self._entries.start_again()
