@@ -162,7 +162,7 @@ class DockerDiscovery:
             target=pump, args=(events, waiting, missed), name=f"qioi-{self._kind.name}-events", daemon=True
         )
         reader.start()
-        self._list(engine)  # after the subscription, so that nothing falls between the two
+        known = self._list(engine)  # after the subscription, so that nothing falls between the two
         next_list = time.monotonic() + RELIST
         while not self._stop.is_set():
             try:
@@ -171,13 +171,13 @@ class DockerDiscovery:
                 self._hears()
             else:
                 if event is None:
-                    self._ended(engine)
+                    self._ended(engine, known)
                     return
                 self._hears()
                 self._take(engine, event)
             if missed.is_set() or time.monotonic() >= next_list:
                 missed.clear()
-                self._list(engine)
+                known = self._list(engine)
                 next_list = time.monotonic() + RELIST
             elif waiting.empty():
                 self._publish(None)
@@ -186,7 +186,7 @@ class DockerDiscovery:
         """Note that events come, or may: the stream has told one, or stays open."""
         self._in_vain, self._deaf = 0, None
 
-    def _ended(self, engine: Engine) -> None:
+    def _ended(self, engine: Engine, known: Set[str]) -> None:
         """See whether the engine has gone with its stream; else do without. A refusal of events comes as such an end.
 
         EngineError.
@@ -194,9 +194,9 @@ class DockerDiscovery:
         self._in_vain += 1
         if self._in_vain < IN_VAIN:
             raise EngineError(f"{self._socket}: it has closed the connection")
-        self._poll(engine)
+        self._poll(engine, known)
 
-    def _poll(self, engine: Engine) -> None:
+    def _poll(self, engine: Engine, known: Set[str]) -> None:
         """List at an interval.
 
         To ask about each of 2,000 containers takes an engine seconds, so between two whole lists only new ones are
@@ -206,7 +206,7 @@ class DockerDiscovery:
             f"{self._socket}: it tells no events (Podman's events_logger is none, or a proxy forbids them): its "
             f"containers are listed every {POLL:g} s"
         )
-        known = self._list(engine)
+        known = self._list(engine, known)
         end = time.monotonic() + POLLS
         while not self._stop.wait(POLL) and time.monotonic() < end:
             known = self._list(engine, known)
