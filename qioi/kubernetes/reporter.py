@@ -81,18 +81,24 @@ class Reporter:
         with self._api.within(ENDING):
             if self._thread.is_alive():
                 self._thread.join(timeout=ENDING)
+            self._api.interrupt(self._thread)
             if not self._thread.is_alive():  # a thread that waits for a slow server still has the events
                 self._post_events()
-            self._leave()
+                self._leave()
+            elif left := self._left():
+                warn_of_left(len(left), "the server has not answered in time")
+
+    def _left(self) -> list[str]:
+        """Give the policies that have entries of this node."""
+        return [path for path, said in list(self._said.items()) if said.body]
 
     def _leave(self) -> None:
         """Remove this node's entries for as long as the server answers."""
-        left = [path for path, said in self._said.items() if said.body]
+        left = self._left()
         for done, path in enumerate(left):
             error = self._try(path, partial(self._apply, path, document(self._judged[path], {})))
             if error is not None and not is_answered(error):
-                words = "kubernetes status: %d policies keep this node's entries until another node removes them: %s"
-                log.warning(words, len(left) - done, error)
+                warn_of_left(len(left) - done, str(error))
                 return
 
     def _run(self) -> None:
@@ -192,6 +198,12 @@ class Reporter:
         self._events.sent(write, self._clock())
         self._events_pause = EVENTS_PAUSE
         return True
+
+
+def warn_of_left(policies: int, why: str) -> None:
+    """Say how many policies keep this node's entries."""
+    words = "kubernetes status: %d policies keep this node's entries until another node removes them: %s"
+    log.warning(words, policies, why)
 
 
 def is_answered(error: ApiError | None) -> bool:

@@ -145,17 +145,18 @@ class Resizer:
         with self._api.within(ENDING):
             if self._thread.is_alive():
                 self._thread.join(timeout=ENDING)
+            self._api.interrupt(self._thread)  # a round that goes on would have the connection, which others need
             while self._is_restoring() and self._clock() < deadline:
                 self.round(self._clock(), SETTLED, deadline)
                 if self._records:
                     time.sleep(0.2)
-        for one in self._records.values():
+        for one in list(self._records.values()):  # the thread may be in the midst of the last answer
             words = "%s/%s: request: not restored yet: the next start does, or `kubectl qioi restore`"
             log.warning(words, one.namespace, one.name)
 
     def _is_restoring(self) -> bool:
         """Whether there are requests to restore of which the server has not said that it refuses that."""
-        failed = {uid for uid, one in self._failed.items() if one.refused}
+        failed = {uid for uid, one in list(self._failed.items()) if one.refused}
         return bool(self._records.keys() - self._forbidden - failed)
 
     # ---- the thread

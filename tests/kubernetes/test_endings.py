@@ -111,6 +111,58 @@ def test_the_end_raises_no_request_any_more(api: Api, server: Server, tmp_path: 
     assert [path for path in server.asked if path.endswith("/resize") and not path.startswith(first)] == []
 
 
+class Held:
+    """A server that answers no request whose path has ``held`` in it."""
+
+    def __init__(self, server: Server, held: str) -> None:
+        self.begun, self.over = threading.Event(), threading.Event()
+
+        def hold(path: str) -> None:
+            if held in path:
+                self.begun.set()
+                self.over.wait()
+
+        server.before = hold
+
+
+def test_the_end_leaves_no_round_behind_that_goes_on(
+    api: Api, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It comes in the middle of a round, which has two pods to restore, and the server answers after the end."""
+    monkeypatch.setattr("qioi.kubernetes.client.TIMEOUT", 600.0)
+    monkeypatch.setattr(resizer, "ENDING", 0.0)
+    objects = pods(2, "400m", annotations={ORIGINAL_ANNOTATION: "100m"})
+    one, held = Resizer(api, tmp_path, lambda: objects, lambda: True), Held(server, "/resize")
+    one.start()
+    try:
+        held.begun.wait(60.0)
+        one.close()
+    finally:
+        held.over.set()
+    one._thread.join(60.0)
+    assert (one._thread.is_alive(), len(server.asked)) == (False, 1)
+    assert len([text for text in caplog.messages if "not restored yet" in text]) == 2
+
+
+def test_what_is_restored_while_it_is_named_hinders_no_end(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by the thread, which may be in the midst of an answer."""
+    monkeypatch.setattr(resizer, "ENDING", 0.0)
+    objects = pods(2, "400m", annotations={ORIGINAL_ANNOTATION: "100m"})
+    one = Resizer(api, tmp_path, lambda: objects, lambda: True)
+    one.round(-1.0)
+    named: list[object] = []
+
+    def drop(text: str, namespace: str, name: str) -> None:
+        named.append(name)
+        one._drop(next(iter(one._records)))
+
+    monkeypatch.setattr(resizer.log, "warning", drop)
+    one.close()
+    assert (len(named), one._records) == (2, {})
+
+
 def sights(*names: str) -> dict[str, Sight]:
     judged = judge([policy_object(name, channel=name) for name in names])
     return {one.path: Sight("n1", "files", one, None) for one in judged}
@@ -137,6 +189,34 @@ def test_statuses_that_there_is_no_time_to_remove_are_named(
     (said,) = caplog.messages
     assert "2 policies" in said
     assert "no time is left" in said
+
+
+def test_the_end_waits_for_no_status_that_the_server_holds_back(
+    api: Api, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It comes in the middle of a round, whose request has the connection."""
+    monkeypatch.setattr("qioi.kubernetes.client.TIMEOUT", 600.0)
+    monkeypatch.setattr(reporter, "ENDING", 0.0)
+    one = Reporter(api, "n1")
+    one.offer(sights("pay", "bill"))
+    one._round()
+    one.offer(sights("pay", "bill", "late"))
+    held = Held(server, "/late/")
+    one.start()
+    ending = threading.Thread(target=one.close)
+    try:
+        held.begun.wait(60.0)
+        with caplog.at_level(logging.WARNING):
+            ending.start()
+            ending.join(60.0)
+        one._thread.join(60.0)
+        assert (ending.is_alive(), one._thread.is_alive(), held.over.is_set()) == (False, False, False)
+    finally:
+        held.over.set()
+        ending.join()
+    (said,) = caplog.messages
+    assert "2 policies" in said
+    assert len(server.asked) == 3
 
 
 def test_a_request_for_which_no_time_is_left_is_not_made(api: Api, server: Server) -> None:
@@ -193,21 +273,14 @@ class Followed:
     """A reflector beside a server that holds a request back, and whether its thread still runs."""
 
     def __init__(self, api: Api, server: Server, held: str) -> None:
-        self.begun, self.over = threading.Event(), threading.Event()
-
-        def hold(path: str) -> None:
-            if held in path:
-                self.begun.set()
-                self.over.wait()
-
-        server.before = hold
+        self.held = Held(server, held)
         self.reflector = Reflector(api, "/api/v1/pods", {}, lambda _: None)
         self.reflector.start()
-        self.begun.wait(60.0)
+        self.held.begun.wait(60.0)
 
     def end(self) -> None:
         """Let the server answer after all."""
-        self.over.set()
+        self.held.over.set()
         self.reflector._thread.join()
 
 
