@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -10,11 +11,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from qioi.kubernetes.client import Access, Api
 
 
-class Quiet:
-    """What keeps a handler from writing to the terminal."""
+class Quiet(BaseHTTPRequestHandler):
+    """A handler that writes nothing to the terminal."""
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+    def answer(self, document: object, status: int = 200) -> None:
+        """Read what was sent, and answer with a document."""
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        content = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
 
 
 @contextmanager

@@ -47,12 +47,9 @@ def server() -> Server:
 def api(server: Server) -> Iterator[Api]:
     class Answer(Quiet, BaseHTTPRequestHandler):
         def do_PATCH(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
             server.asked.append(self.path)
             server.before(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"{}")
+            self.answer({})
 
         def do_GET(self) -> None:
             server.asked.append(self.path)
@@ -227,18 +224,29 @@ def test_a_request_for_which_no_time_is_left_is_not_made(api: Api, server: Serve
     assert server.asked == ["/api"]
 
 
-def test_a_request_waits_no_longer_than_there_is_time(
-    api: Api, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_request_waits_no_longer_than_there_is_time(kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over a new connection, and over one that was kept."""
     monkeypatch.setattr("qioi.kubernetes.client.TIMEOUT", 600.0)
     over = threading.Event()
-    server.before = lambda path: over.wait()
-    try:
-        with api.within(0.2), pytest.raises(ApiError, match="no answer in time"):
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            if self.path == "/held":
+                over.wait(60.0)
+            self.answer({})
+
+    with answering(Answer) as api:
+        if kept:
             api.request("get", "GET", "/api", {})
-    finally:
-        over.set()
+        assert (api._kept is not None and api._kept.sock is not None) == kept
+        try:
+            with api.within(0.2), pytest.raises(ApiError, match="no answer in time"):
+                api.request("get", "GET", "/held", {})
+        finally:
+            over.set()
 
 
 def test_the_connections_close_while_a_request_waits(api: Api, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -66,12 +65,9 @@ def site() -> Iterator[Site]:
 
     class Answer(Quiet, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
             asked.append(self.path)
             status = next((status for part, status in refusals.items() if part in self.path), 200)
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps({"message": "so it is"}).encode())
+            self.answer({"message": "so it is"}, status)
 
         def do_PATCH(self) -> None:
             self.do_POST()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -37,11 +36,8 @@ def server() -> Server:
 def api(server: Server) -> Iterator[Api]:
     class Answer(Quiet, BaseHTTPRequestHandler):
         def do_PATCH(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
             status = server.status if self.path.endswith("/resize") else 200
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps({"message": server.message}).encode())
+            self.answer({"message": server.message}, status)
 
     with answering(Answer) as api:
         yield api
