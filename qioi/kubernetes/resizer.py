@@ -41,9 +41,10 @@ NAME = "requests"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A request to the API server that failed: when, and before how many seconds it is not made again.
+    """A request to the API server that failed.
 
-    ``pause`` is 0 for the caller's own. ``refused``: the server refused to restore the pod's request, and would again.
+    ``at``: the monotonic time of that. ``pause``: seconds until a restore may be tried again; 0: the pause that
+    :meth:`Resizer.round` is given. ``refused``: the server refused to restore the pod's request, and would again.
     """
 
     at: float
@@ -190,7 +191,8 @@ class Resizer:
             if pod is not None and "spec" not in pod:
                 continue  # it has too much to be kept: what it asks for is not known, and may be ours
             failed = self._failed.get(uid, NEVER)
-            if pod is None or now - failed.at >= max(pause, failed.pause):
+            wait = pause if record.wanted is not None else max(pause, failed.pause)  # a raise was not refused
+            if pod is None or now - failed.at >= wait:
                 self._attend(record, None if pod is None else read_request(pod, record.container), now, pause)
 
     def _take_up(self, pods: Mapping[str, Object]) -> None:

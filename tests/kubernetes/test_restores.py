@@ -11,7 +11,7 @@ from k8s_objects import pod_object
 from k8s_toy_server import Quiet, answering
 
 from qioi.kubernetes.client import Api, Object
-from qioi.kubernetes.pods import slim
+from qioi.kubernetes.pods import read_pod, slim
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizer import REFUSED_PAUSE, Resizer
 from qioi.kubernetes.resizes import PAUSE
@@ -109,6 +109,18 @@ def test_what_was_restored_after_all_is_said_anew_when_it_is_refused_again(
     server.status = INVALID[0]
     times = node.times(5 * PAUSE)
     assert (times, len(caplog.records)) == ([2 * PAUSE, 3 * PAUSE], 2)
+
+
+def test_a_pod_whose_restore_was_refused_is_raised_as_soon_as_any_other(
+    api: Api, server: Server, tmp_path: Path
+) -> None:
+    node = Node(api, tmp_path, "peer0")
+    assert node.times(8 * PAUSE)[-1] == 7 * PAUSE
+    server.status = 200
+    pod = read_pod(node.pods["peer0"])
+    assert pod is not None
+    node.resizer.want(pod, 8192)
+    assert node.times(16 * PAUSE)[0] == 8 * PAUSE
 
 
 def test_a_pod_whose_restore_was_refused_is_forgotten_as_soon_as_it_is_gone(api: Api, tmp_path: Path) -> None:
