@@ -13,6 +13,7 @@ import yaml
 from k8s_objects import pod_object, policy_object
 from k8s_toy_server import Quiet, answering
 
+from qioi.discovery import owners
 from qioi.kubernetes import cluster, policy_watch, reporter, resizer
 from qioi.kubernetes.client import Api, ApiError, Object, Watch
 from qioi.kubernetes.pods import read_pod, slim
@@ -25,8 +26,8 @@ from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizer import Resizer
 
 DEPLOY = Path(__file__).parents[2] / "deploy/k8s"
-#: Seconds that the last period and the restore of all files may take.
-FILES = 5.0
+#: Seconds that the last period and the restore of all files may take, with the records of their owners.
+FILES = 5.0 + owners.SETTLE
 
 
 class Server:
