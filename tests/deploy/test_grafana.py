@@ -135,6 +135,7 @@ def healths(server: Prometheus) -> set[str]:
     return {one["health"] for group in server.ask("rules")["groups"] for one in group["rules"]}
 
 
+@pytest.mark.host
 @needs_prometheus
 def test_metrics_are_named_as_prometheus_wants_it(site: Site) -> None:
     port = free_port()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from waiting import PATIENCE, remove_group
+from waiting import DIES_WITH_TEST, PATIENCE, remove_group
 
 from qioi.discovery.containerd import ContainerdDiscovery
 from qioi.discovery.recognise import Rule
@@ -38,7 +38,7 @@ class Tasks:
     def task(self, number: str, kind: str, more: dict[str, str], namespace: str = "k8s.io") -> Path:
         group = self.parent / number
         group.mkdir()
-        self.processes.append(subprocess.Popen(["sleep", "1000000"]))
+        self.processes.append(subprocess.Popen([*DIES_WITH_TEST, "sleep", "1000000"]))
         (group / "cgroup.procs").write_text(str(self.processes[-1].pid))
         folder = self.state / namespace / number
         folder.mkdir(parents=True)

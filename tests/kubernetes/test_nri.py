@@ -80,6 +80,7 @@ def owners(tmp_path: Path) -> Iterator[EngineOwners]:
         yield owners
 
 
+@pytest.mark.host
 @pytest.mark.slow
 def test_what_is_told_outlives_what_containerd_writes_for_others(container: Container) -> None:
     site = container.site
@@ -93,6 +94,7 @@ def test_what_is_told_outlives_what_containerd_writes_for_others(container: Cont
     assert (container.record(), container.shares()) == (4096, 4096)
 
 
+@pytest.mark.host
 @pytest.mark.slow
 def test_the_record_follows_the_guard_and_comes_back(container: Container, owners: EngineOwners) -> None:
     guard = container.guard(owners)
@@ -105,6 +107,7 @@ def test_the_record_follows_the_guard_and_comes_back(container: Container, owner
     assert (container.record(), container.shares()) == (1024, 1024)
 
 
+@pytest.mark.host
 @pytest.mark.slow
 def test_what_a_kubelet_has_asked_for_since_is_left_alone(container: Container, owners: EngineOwners) -> None:
     guard = container.guard(owners)
@@ -116,6 +119,7 @@ def test_what_a_kubelet_has_asked_for_since_is_left_alone(container: Container, 
     assert (container.record(), container.shares()) == (512, 512)
 
 
+@pytest.mark.host
 @pytest.mark.slow
 def test_a_containerd_that_restarts_is_told_then(container: Container, owners: EngineOwners) -> None:
     guard = container.guard(owners)
@@ -134,6 +138,7 @@ def test_a_containerd_that_restarts_is_told_then(container: Container, owners: E
     assert (container.record(), container.shares()) == (1024, 1024)
 
 
+@pytest.mark.host
 @pytest.mark.slow
 def test_a_daemon_that_died_leaves_a_journal_that_names_the_record(container: Container, owners: EngineOwners) -> None:
     container.guard(owners).apply({container.group: 8192})
@@ -143,6 +148,7 @@ def test_a_daemon_that_died_leaves_a_journal_that_names_the_record(container: Co
     assert (container.record(), container.shares()) == (1024, 1024)
 
 
+@pytest.mark.host
 @pytest.mark.slow
 def test_a_container_that_is_gone_is_an_expected_answer(site: NriSite) -> None:
     sandbox, container = site.run("gone")

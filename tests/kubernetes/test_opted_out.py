@@ -13,6 +13,7 @@ from demo_k8s.control_plane import ControlPlane, until
 from demo_k8s.objects import add_policy, admit_pods, pods_path, start_pod
 from k8s_account import account
 from test_kubectl import run
+from waiting import PATIENCE
 
 import qioi.kubernetes.resizer
 from qioi.controller.guard.guard import Guard
@@ -98,14 +99,15 @@ def test_without_the_right_it_says_so_and_whoever_has_it_restores(
     assert actuator(roster, 1.0).startswith("files: ")
 
 
-def test_without_the_right_the_end_waits_for_nothing(node: Node) -> None:
+def test_without_the_right_the_end_waits_for_nothing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.kubernetes.resizer, "ENDING", 4 * PATIENCE)
     roster = node.start("base")
     resizer = roster._resizer
     assert resizer is not None
     until(lambda: resizer.powerless, "it has no right")
-    ended = threading.Thread(target=resizer.close)
+    ended = threading.Thread(target=resizer.close, daemon=True)
     ended.start()
-    ended.join(timeout=5.0)
+    ended.join(PATIENCE)
     assert not ended.is_alive()
 
 

@@ -56,7 +56,7 @@ def test_status_says_where_replicas_stand(lab: Lab, base_port: int) -> None:
 
     def active() -> int:
         found.update(shown_replicas(lab))
-        return found["orderer1"]["mychannel"]["active"]
+        return found["orderer1"].get("mychannel", {}).get("active", 0)
 
     until(active, what="a view has begun")
     assert found["peer0-org1"] == {}

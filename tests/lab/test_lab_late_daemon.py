@@ -32,12 +32,12 @@ CPUS = os.cpu_count() or 1
 
 
 @contextmanager
-def watched(lab: Lab, network: Network, folder: Path) -> Iterator[Path]:
-    """Have a daemon of half a second; give its log."""
+def watched(lab: Lab, network: Network, folder: Path) -> Iterator[Daemon]:
+    """Have a daemon of half a second."""
     folder.mkdir()
     with Daemon(lab, daemon_config(lab, network, law="adaptive", threshold=1000.0, period=0.5), folder) as daemon:
         until(lambda: daemon.check() or periods(lab) > 0)
-        yield daemon.log
+        yield daemon
 
 
 def periods(lab: Lab) -> int:
@@ -55,12 +55,13 @@ def is_left_alone(lab: Lab, network: Network, folder: Path) -> bool:
     """Whether nothing of an idle ledger is raised beside a crowd that is there before the daemon."""
     folder.mkdir()
     # Fewer than beside what starves: other tests run on this machine too.
-    with Sysbench(lab.tree, 4 * CPUS, folder), watched(lab, network, folder / "idle") as log:
+    with Sysbench(lab.tree, 4 * CPUS, folder), watched(lab, network, folder / "idle") as daemon:
         begun, used, raised = time.monotonic(), lab.tree.root.cpu_seconds(), False
         while periods(lab) < 2 * (LASTS + 8):
+            daemon.check()
             raised = raised or set(shares(lab, network)) != {DEFAULT_SHARES}
         part = (lab.tree.root.cpu_seconds() - used) / (time.monotonic() - begun) / CPUS
-        if not raised and "trial" not in log.read_text():
+        if not raised and "trial" not in daemon.log.read_text():
             return True
     assert part < MOST, f"an idle ledger is raised; the lab had {part:.0%} of the CPUs"
     return False
@@ -95,11 +96,12 @@ def test_it_raises_what_works_and_starves_without_a_commit_and_nothing_of_an_idl
         for pid in (pid for one in followers for pid in one.pids):
             os.kill(pid, signal.SIGSTOP)
         until(silent)
-        with Sysbench(lab.tree, 16 * CPUS, tmp_path), watched(lab, network, tmp_path / "starving") as log:
+        with Sysbench(lab.tree, 16 * CPUS, tmp_path), watched(lab, network, tmp_path / "starving") as daemon:
             # Where others have the CPUs, what starves gets none for seconds, and is taken to be idle in them.
             while max(shares(lab, network)) <= DEFAULT_SHARES:
+                daemon.check()
                 time.sleep(0.05)
-            assert "a trial begins" in log.read_text()
+            assert "a trial begins" in daemon.log.read_text()
         assert set(shares(lab, network)) == {DEFAULT_SHARES}
     if not judged:
         pytest.skip("others had the CPUs of this machine all the time: of an idle ledger this run says nothing")

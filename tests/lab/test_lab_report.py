@@ -169,6 +169,7 @@ def test_a_page_with_one_arm_has_no_headline(arms: list[ArmFigures], tmp_path: P
     assert "with QiOi" not in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.host
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
 def test_a_browser_draws_every_picture(arms: list[ArmFigures], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ports import free_ports
-from waiting import PATIENCE
+from waiting import DIES_WITH_TEST, PATIENCE
 
 from qioi.lab.network import find_binary, parse_node
 from qioi.lab.readiness import serves
@@ -89,7 +89,7 @@ class BundledNetwork:
         with log.open("wb") as file:
             self.processes.append(
                 subprocess.Popen(
-                    argv,
+                    [*DIES_WITH_TEST, *argv],
                     cwd=self.folder,
                     env={**os.environ, **environment},
                     stdin=subprocess.DEVNULL,

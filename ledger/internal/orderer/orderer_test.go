@@ -27,6 +27,7 @@ func TestOneClientThroughEveryOrderer(t *testing.T) {
 	c := newCluster(t, func(o *setup.Options) {
 		o.Channels = []string{ch, "second"}
 		o.VirtualBlockTxs, o.VirtualBlockInterval = 4, time.Hour
+		o.RaftTick = 200 * time.Millisecond // an election would have a transaction sent again, and ordered twice
 	})
 	for i := range 3 {
 		c.start(i)

@@ -96,7 +96,7 @@ func TestKilledDuringCheckpoints(t *testing.T) {
 // killVictim runs the victim until it has reported n transactions.
 func killVictim(t *testing.T, dir string, n int) (told []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestVictim$")
 	cmd.Env = append(os.Environ(), victimFolder+"="+dir)
