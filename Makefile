@@ -43,7 +43,7 @@ help:
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
 	@echo 'make demo-k8s  the demo with the ledger as pods of a whole real Kubernetes node (after make k8s-tools)'
 	@echo 'make test    all tests that need no host of their own, on real processes and cgroups (needs root)'
-	@echo 'make check   lint, types and unit tests (2 minutes; less where Go's have not changed)'
+	@echo 'make check   lint, types and unit tests (1.5 to 3 minutes; the least where Go's have not changed)'
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
 	@echo 'make mutants  known mistakes, made in a copy of the sources one at a time: which of them no test notices'
 	@echo 'make race    the Go tests under the race detector, whole networks included'
