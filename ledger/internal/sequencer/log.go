@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/qioi/qioi/ledger/internal/checksums"
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/framed"
 )
@@ -174,46 +173,21 @@ func (l *Log) read(raw []byte) (err error) {
 		l.frames++
 	}
 	// The frame that a crash cut short is the last: a later one would have been written after it was durable.
-	if later, found := l.frameBehind(raw[l.end:]); found {
+	if later, found := shape.Behind(raw[l.end:], l.key, l.frames); found {
 		return fmt.Errorf("%w: frame %d is unreadable, frame %d is not", ErrDamaged, l.frames, later)
 	}
 	return nil
 }
 
-// frameBehind looks in tail, which begins with an unreadable frame, for any later one: what the disk has lost may be
-// several. A client may have made its blob look like the begin of a frame at every place, so none is summed up byte by byte.
-func (l *Log) frameBehind(tail []byte) (number uint64, found bool) {
-	sums := checksums.Of(tail)
-	for at := shortest; at+shortest <= len(tail); at++ {
-		head := tail[at : at+frameHead]
-		number, length := binary.LittleEndian.Uint64(head[8:]), bodyLength(tail[at:])
-		if length == 0 || number <= l.frames || number-l.frames > uint64(at/shortest) { // there is no room for those between
-			continue
-		}
-		body := at + frameHead
-		if sums.Follow(l.key.Checksum(head[8:]), body, body+length) == binary.LittleEndian.Uint32(head[4:]) {
-			return number, true
-		}
-	}
-	return 0, false
-}
+// shape is how the frames look.
+var shape = framed.Frames{Head: frameHead, Shortest: shortest, Most: most, Number: numberIn}
 
-// bodyLength is that of the frame at the beginning of raw by its head; 0: there is none, or not all of it.
-func bodyLength(raw []byte) int {
-	if len(raw) < frameHead {
-		return 0
-	}
-	length := binary.LittleEndian.Uint32(raw)
-	if length > most || int(length) > len(raw)-frameHead {
-		return 0
-	}
-	return int(length)
-}
+func numberIn(head []byte) uint64 { return binary.LittleEndian.Uint64(head[8:]) }
 
 // frameAt is what the frame of that place holds, at the beginning of raw; nil: there is none, or not all of it.
 func (l *Log) frameAt(raw []byte, number uint64) []byte {
-	length := bodyLength(raw)
-	if length == 0 || binary.LittleEndian.Uint64(raw[8:]) != number {
+	length := shape.BodyLength(raw)
+	if length == 0 || numberIn(raw) != number {
 		return nil
 	}
 	end := frameHead + length

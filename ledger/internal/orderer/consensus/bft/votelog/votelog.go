@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/qioi/qioi/ledger/internal/checksums"
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/framed"
 )
@@ -168,49 +167,24 @@ func (l *Log) read(raw []byte) (records [][]byte, err error) {
 		}
 	}
 	// The frame that a crash cut short is the last: a later one would have been written after it was durable.
-	if later, found := l.frameBehind(raw[end:], frames); found {
+	if later, found := shape.Behind(raw[end:], l.key, uint64(frames)); found {
 		return nil, fmt.Errorf("%w: frame %d is unreadable, frame %d is not", ErrDamaged, frames, later)
 	}
 	return records[:count:count], nil
 }
 
-// frameBehind looks in tail, which begins with the frame of that number, unreadable, for any later one: what the disk has
-// lost may be several. A client may have made its transaction look like the begin of a frame at every place, so none is
-// summed up byte by byte.
-func (l *Log) frameBehind(tail []byte, unreadable uint32) (number uint32, found bool) {
-	sums := checksums.Of(tail)
-	for at := shortest; at+shortest <= len(tail); at++ {
-		head := tail[at : at+frameHead]
-		number, length := numberIn(head), bodyLength(tail[at:])
-		if length == 0 || number <= unreadable || int(number-unreadable) > at/shortest { // there is no room for those between
-			continue
-		}
-		body := at + frameHead
-		if sums.Follow(l.key.Checksum(head[8:]), body, body+length) == binary.LittleEndian.Uint32(head[4:]) {
-			return number, true
-		}
-	}
-	return 0, false
+// shape is how the frames look.
+var shape = framed.Frames{
+	Head: frameHead, Shortest: shortest, Most: most,
+	Number: func(head []byte) uint64 { return uint64(numberIn(head)) },
 }
 
 func numberIn(head []byte) uint32 { return binary.LittleEndian.Uint32(head[8:]) &^ goesOn }
 
-// bodyLength is that of the frame at the beginning of raw by its head; 0: there is none, or not all of it.
-func bodyLength(raw []byte) int {
-	if len(raw) < frameHead {
-		return 0
-	}
-	length := binary.LittleEndian.Uint32(raw)
-	if length > most || int(length) > len(raw)-frameHead {
-		return 0
-	}
-	return int(length)
-}
-
 // frameAt is the frame of that number at the beginning of raw, its size, and whether its records need no other frame's; nil:
 // there is none, or not all of it.
 func (l *Log) frameAt(raw []byte, number uint32) (body []byte, size int64, last bool) {
-	length := bodyLength(raw)
+	length := shape.BodyLength(raw)
 	if length == 0 || numberIn(raw) != number {
 		return nil, 0, false
 	}

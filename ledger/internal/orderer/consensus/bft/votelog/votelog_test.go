@@ -212,11 +212,11 @@ func TestATornWriteMayLookLikeFrames(t *testing.T) {
 	const unreadable = 1
 	l := &Log{} // its key is always the same: by chance one would fit a checksum
 	torn := bytes.Repeat([]byte{0, 0, 0x40, 0, 1, 1, 1, 1, unreadable + 1, 0, 0, 0}, 16<<20/12)
-	_, found := l.frameBehind(torn, unreadable)
+	_, found := shape.Behind(torn, l.key, unreadable)
 	assert.False(t, found)
 	// A frame in their midst is found nevertheless.
 	whole := appendFrame(bytes.Clone(torn[:1<<20]), l.key, unreadable+3|goesOn, texts("fourth"))
-	number, found := l.frameBehind(append(whole, torn[:5<<20]...), unreadable)
+	number, found := shape.Behind(append(whole, torn[:5<<20]...), l.key, unreadable)
 	assert.True(t, found)
 	assert.EqualValues(t, unreadable+3, number)
 }
@@ -227,11 +227,11 @@ func TestTheShortestFrameIsFound(t *testing.T) {
 	torn := make([]byte, shortest)
 	tail := appendFrame(bytes.Clone(torn), l.key, 6, texts(""))
 	require.Len(t, tail, 2*shortest)
-	number, found := l.frameBehind(tail, 5)
+	number, found := shape.Behind(tail, l.key, 5)
 	assert.True(t, found)
 	assert.EqualValues(t, 6, number)
 	for _, impossible := range []uint32{4, 5, 7} { // there is no room for two between
-		_, found = l.frameBehind(appendFrame(bytes.Clone(torn), l.key, impossible, texts("")), 5)
+		_, found = shape.Behind(appendFrame(bytes.Clone(torn), l.key, impossible, texts("")), l.key, 5)
 		assert.False(t, found, impossible)
 	}
 }
