@@ -45,16 +45,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
 class LazyGroup(click.Group):
     """A click group that imports a subcommand when it is used, not when it is listed."""
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a subcommand; where what it prints has no room left, end in one line."""
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a subcommand or show a help; where what is printed has no room left, end in one line."""
         try:
-            return super().invoke(ctx)
+            return super().main(*args, **extra)
         except OSError as error:
             if error.errno not in FULL or error.filename is not None:
                 raise
             with suppress(OSError, ValueError):  # what Python keeps of it is written at its end
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise click.ClickException(f"what it prints cannot be written: {error.strerror}") from None
+            click.ClickException(f"what it prints cannot be written: {error.strerror}").show()
+            sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the subcommands in the order of the table."""

@@ -11,7 +11,11 @@ import pytest
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "at once"])
-@pytest.mark.parametrize("arguments", [["check", "--output", "json"], ["experiment", "list"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["check", "--output", "json"], ["experiment", "list"], ["--help"], ["--version"], ["check", "--help"]],
+    ids=" ".join,
+)
 def test_it_is_said_in_one_line(arguments: list[str], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
