@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from qioi.commands.experiment import command, progress
+from qioi.commands.experiment import command
+from qioi.commands.experiment_steps import progress
 from qioi.experiment import catalogue
 
 

@@ -12,12 +12,11 @@ import pytest
 from toy_experiment import HOST, filled, load, row
 
 from qioi.experiment import catalogue
-from qioi.experiment.errors import SpecError
 from qioi.experiment.host import describe
 from qioi.experiment.noise import complaints
-from qioi.experiment.places import DISK, MEMORY, media, own_folder
+from qioi.experiment.places import media, own_folder
 from qioi.experiment.plan import Plan, make_plan
-from qioi.experiment.run_files import FORMAT, Host, Repeat, RunDocument
+from qioi.experiment.run_files import FORMAT, Repeat, RunDocument
 from qioi.experiment.session import LOSSES, Session, repeat_label
 from qioi.experiment.store import Store, asked
 from qioi.experiment.summary import Spread, Summary, as_json, judge, write_csv
@@ -230,131 +229,6 @@ def test_every_value_is_in_the_csv(plan: Plan, tmp_path: Path) -> None:
     found = {(one["repeat"], one["quiet"], one["arm"]): one["value"] for one in rows if one["metric"] == "throughput"}
     assert found["1", "1", "s1"] == "50"
     assert found["2", "0", "alone"] == "1"
-
-
-def test_an_unfinished_repeat_is_put_aside_and_a_finished_one_kept(plan: Plan, tmp_path: Path) -> None:
-    store = Store(tmp_path / "toy")
-    filled(store, plan, [row(100, 50, 100)])
-    (store.folder(2) / "tiny.slow.alone").mkdir(parents=True)
-    store.resume(plan, {}, HOST)
-    assert not any(store.fresh(2).iterdir())
-    assert [host.at for host in store.document.resumed] == ["now"]
-    assert [repeat.number for repeat in store.repeats()] == [1]
-
-
-def test_what_an_interrupted_beginning_left_is_no_run(plan: Plan, tmp_path: Path) -> None:
-    store = Store(tmp_path / "toy")
-    store.directory.mkdir()
-    (store.directory / "run.json.new").write_text('{"form')
-    store.begin(plan, {}, HOST)
-    assert store.document.host == Host(**HOST)
-
-
-def test_a_run_of_something_else_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
-    store = Store(tmp_path / "toy")
-    filled(store, plan, [row(100, 50, 100)])
-    with pytest.raises(SpecError, match="seed differ"):
-        store.resume(make_plan(plan.spec, 2, seed=2), {}, HOST)
-    with pytest.raises(SpecError, match="not empty"):
-        store.begin(plan, {}, {})
-    with pytest.raises(SpecError, match=r"run\.json is missing"):
-        Store(tmp_path / "none").resume(plan, {}, HOST)
-    (store.directory / "run.json").write_text('{"format": 99}')
-    with pytest.raises(SpecError, match="format 99"):
-        store.resume(plan, {}, HOST)
-    (store.directory / "run.json").write_text("{")
-    with pytest.raises(SpecError, match="not JSON"):
-        store.resume(plan, {}, HOST)
-
-
-def test_a_run_on_another_medium_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
-    """Its ledgers would flush to a disk in some repeats, and to memory in others."""
-    store = Store(tmp_path / "toy")
-    store.begin(plan, {"tiny": "memory"}, HOST)
-    store.resume(plan, {"tiny": "memory"}, HOST)
-    with pytest.raises(SpecError, match=r"media differ"):
-        store.resume(plan, {"tiny": "disk"}, HOST)
-    noted = json.loads((store.directory / "run.json").read_text())
-    del noted["media"]  # as runs of earlier versions
-    (store.directory / "run.json").write_text(json.dumps(noted))
-    store.resume(plan, {"tiny": "disk"}, HOST)
-
-
-def test_a_run_in_another_folder_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
-    """Two disks are one medium, and not one disk."""
-    store, nvme = Store(tmp_path / "toy"), own_folder(tmp_path / "nvme")
-    store.begin(plan, {"tiny": "disk"}, HOST, nvme)
-    store.resume(plan, {"tiny": "disk"}, HOST, nvme)
-    for other in (own_folder(DISK), own_folder(tmp_path / "ssd")):
-        with pytest.raises(SpecError, match=r"folder differ"):
-            store.resume(plan, {"tiny": "disk"}, HOST, other)
-    assert str(tmp_path) not in (store.directory / "run.json").read_text()  # it is published
-    assert {own_folder(place) for place in (MEMORY, DISK)} == {""}
-    noted = json.loads((store.directory / "run.json").read_text())
-    del noted["folder"]  # as runs of earlier versions
-    (store.directory / "run.json").write_text(json.dumps(noted))
-    store.resume(plan, {"tiny": "disk"}, HOST, own_folder(DISK))
-
-
-def of_build(digest: str, commit: str) -> dict[str, Any]:
-    return {**HOST, "versions": {"qioi": "0", "commit": commit}, "ledger_binary": {"sha256": digest, "bytes": 1}}
-
-
-def test_a_run_of_another_build_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
-    """Its medians would be of both."""
-    store = Store(tmp_path / "toy")
-    store.begin(plan, {}, of_build("abc", "fb2d628f"))
-    store.resume(plan, {}, of_build("abc", "fb2d628f-dirty"))  # as an excerpt of it leaves the checkout
-    begin = r": begin a new run without --resume, or remove that folder$"
-    for here, said in (
-        (of_build("def", "fb2d628f"), r"a run of another build or machine \(ledger abc, now def\)"),
-        (of_build("abc", "598255f0"), r"another build or machine \(commit fb2d628f, now 598255f0\)"),
-        (HOST, r"\(commit fb2d628f, now none; ledger abc, now none\)"),
-    ):
-        with pytest.raises(SpecError, match=said + begin):
-            store.resume(plan, {}, here)
-    assert len(store.document.resumed) == 1
-
-
-@pytest.mark.parametrize(("what", "now"), [("kernel", "6.19"), ("cpu", "another CPU")])
-def test_a_run_of_another_machine_is_not_gone_on_with(plan: Plan, tmp_path: Path, what: str, now: str) -> None:
-    """A reboot into another kernel is enough: its repeats are compared with those before."""
-    store = Store(tmp_path / "toy")
-    store.begin(plan, {}, HOST)
-    with pytest.raises(SpecError, match=rf"another build or machine \({what} {HOST[what]}, now {now}\)"):
-        store.resume(plan, {}, {**HOST, what: now})
-    assert store.document.resumed == []
-
-
-def test_a_run_that_is_finished_or_of_an_unknown_build_is_gone_on_with(plan: Plan, tmp_path: Path) -> None:
-    old, finished = Store(tmp_path / "old"), Store(tmp_path / "finished")
-    old.begin(plan, {}, HOST)
-    filled(finished, plan, [row(100, 50, 100)] * plan.repeats)
-    finished.keep("host", of_build("abc", "fb2d628f"))
-    for store in (old, finished):
-        store.resume(plan, {}, of_build("def", "598255f0"))
-        assert len(store.document.resumed) == 1
-
-
-def test_a_run_with_another_benchmark_file_is_not_gone_on_with(document: dict[str, Any], tmp_path: Path) -> None:
-    """The experiment names the file alone, and every repeat reads it anew."""
-    bench, module = tmp_path / "bench.yaml", tmp_path / "load.js"
-    module.write_text("// a workload")
-    entry = {"label": "mix", "rateControl": {"type": "fixed-load"}, "workload": {"module": "load.js"}}
-    bench.write_text(json.dumps({"test": {"rounds": [entry]}}))
-    document["loads"] = {"slow": {"driver": "caliper", "benchmark": str(bench), "round": "mix", "clients": 2}}
-    document["arms"][2]["protection"] = {"shares": 4096}
-    plan = make_plan(load(document, tmp_path), cores=2)
-    store = Store(tmp_path / "toy")
-    store.begin(plan, {}, HOST)
-    store.resume(plan, {}, HOST)
-    for file in (bench, module):
-        before = file.read_text()
-        file.write_text(before + "\n")
-        with pytest.raises(SpecError, match="benchmarks differ"):
-            store.resume(plan, {}, HOST)
-        file.write_text(before)
-    store.resume(plan, {}, HOST)
 
 
 class Starved(Session):
