@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from qioi.commands.answers import understood
 from qioi.commands.completion import components
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, evidence, socket_of, socket_option
@@ -23,15 +24,17 @@ from qioi.show.http import RefusedError, UnreachableError, get_json
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(component: str, config: Path | None, socket: Path | None, output: str) -> None:
     """Show the last decision about COMPONENT: inputs, rule, error, step, clamp, result, and the level it counts at."""
+    where = socket or socket_of(config)
     try:
-        document = get_json(socket or socket_of(config), "/explain", component=component)
+        document = get_json(where, "/explain", component=component)
     except (UnreachableError, RefusedError) as error:
         fail(str(error))
     if output == "json":
         click.echo(json.dumps(document, indent=2))
         return
-    for key, text in lines(document):
-        click.echo(f"{key:<10} {text}")
+    with understood(where):
+        for key, text in lines(document):
+            click.echo(f"{key:<10} {text}")
 
 
 def lines(document: dict[str, Any]) -> Iterator[tuple[str, str]]:

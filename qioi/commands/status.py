@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from qioi.commands.answers import understood
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, evidence, plain_console, right, socket_of, socket_option
 from qioi.model.names import few, printable
@@ -29,13 +30,15 @@ NARROW, WIDE = 72, 110
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def command(config: Path | None, socket: Path | None, output: str) -> None:
     """Show channels, components, and what was decided last and why."""
+    where = socket or socket_of(config)
     try:
-        document = get_json(socket or socket_of(config), "/status")
+        document = get_json(where, "/status")
     except UnreachableError as error:
         fail(str(error))
     if output == "json":
         click.echo(json.dumps(document, indent=2))
-    else:
+        return
+    with understood(where):
         show(document)
 
 

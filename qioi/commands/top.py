@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from qioi.commands.answers import understood
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
 from qioi.commands.options import config_option, plain_console, socket_of, socket_option
@@ -42,7 +43,7 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
     history = History(bars_for(console.encoding))
     looks = itertools.count() if count is None else range(count)
     problem = ""
-    with contextlib.suppress(KeyboardInterrupt), ExitStack() as screen:
+    with understood(where), contextlib.suppress(KeyboardInterrupt), ExitStack() as screen:
         show = console.print
         if console.is_terminal:
             live = screen.enter_context(Live(console=console, screen=True, auto_refresh=False))

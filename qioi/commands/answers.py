@@ -1,0 +1,34 @@
+"""Answers of a daemon of another version, which may lack what a command shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from qioi.commands.failing import fail
+from qioi.show.http import UnreachableError, get_json
+
+
+@contextmanager
+def understood(socket: Path) -> Iterator[None]:
+    """End in one line where an answer cannot be shown and its daemon is of another version; else the error is ours."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError):
+        theirs, ours = version_of(socket), version("qioi")
+        if theirs in (None, ours):
+            raise
+        fail(
+            f"{socket}: the daemon is of version {theirs} and this command of {ours}, which cannot show that answer: "
+            "restart the daemon, use the command of its version, or --output json"
+        )
+
+
+def version_of(socket: Path) -> str | None:
+    """Ask a daemon for its version; None where it says none."""
+    try:
+        return str(get_json(socket, "/status")["version"])
+    except (UnreachableError, LookupError, TypeError):
+        return None

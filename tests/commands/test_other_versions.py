@@ -1,0 +1,41 @@
+"""A daemon that was not restarted after an upgrade answers in the words of its own version."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from qioi.cli import main
+from qioi.show.connections import Service
+from qioi.show.http import serve_unix
+
+COMMANDS = (["status"], ["top", "-n", "1"], ["explain", "peer0"])
+
+
+def daemon(socket: Path, release: str) -> Service:
+    answer = json.dumps({"version": release, "pid": 1}).encode()
+    routes = ("GET /status", "GET /explain")
+    return serve_unix(socket, {route: ("application/json", lambda _: answer) for route in routes})
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_an_answer_that_cannot_be_shown_is_said_with_both_versions(tmp_path: Path, command: list[str]) -> None:
+    socket = tmp_path / "sock"
+    with closing(daemon(socket, "0.0.1")):
+        done = CliRunner().invoke(main, [*command, "--socket", str(socket)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: {socket}: the daemon is of version 0.0.1 and this command of ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_an_answer_of_the_same_version_is_never_excused(tmp_path: Path, command: list[str]) -> None:
+    socket = tmp_path / "sock"
+    with closing(daemon(socket, version("qioi"))):
+        done = CliRunner().invoke(main, [*command, "--socket", str(socket)])
+    assert isinstance(done.exception, KeyError)
