@@ -157,3 +157,24 @@ func TestRefusedWritesCannotBeOverlooked(t *testing.T) {
 		assert.Empty(t, msg.GetWrites().GetRec(), kind)
 	}
 }
+
+// A name that no message can carry is the contract's error: the stream is every transaction's.
+func TestWhatNoMessageCanCarryEndsItsTransactionAlone(t *testing.T) {
+	release := make(chan struct{})
+	functions := batching()
+	functions["wait"] = func(s *shim.Stub, _ []string) ([]byte, error) {
+		<-release
+		return nil, s.PutState("waited", []byte("v"))
+	}
+	for kind, offer := range offers() {
+		p := shimtest.StartOffering(t, functions, offer)
+		_, beside := p.Begin(nil, "wait")
+		for _, args := range [][]string{{"put", "\xff", "v"}, {"del", "\xff"}, {"event", "\xff", "v"}} {
+			response := p.Invoke(args...)
+			assert.Equal(t, int32(shim.StatusError), response.GetStatus(), "%s: %q", kind, args)
+			assert.Contains(t, response.GetMessage(), `"\xff"`, kind)
+		}
+		release <- struct{}{}
+		assert.Equal(t, completed, (<-beside).GetType(), kind)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
@@ -98,6 +99,9 @@ func (s *Stub) GetState(key string) ([]byte, error) {
 func (s *Stub) SetEvent(name string, payload []byte) error {
 	if name == "" {
 		return errors.New("an event needs a name")
+	}
+	if !utf8.ValidString(name) {
+		return fmt.Errorf("the name %q of an event is not UTF-8", name)
 	}
 	s.event = &peerpb.ChaincodeEvent{EventName: name, Payload: payload, TxId: s.txID}
 	return nil

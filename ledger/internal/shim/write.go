@@ -2,6 +2,7 @@ package shim
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -12,8 +13,8 @@ const maxHeld = 1 << 20
 // PutState adds a write of the key to the transaction. Where the peer takes writes in batches (Fabric 3.1), that it
 // refuses one fails the transaction at its end, and may be told by a later call.
 func (s *Stub) PutState(key string, value []byte) error {
-	if key == "" {
-		return fmt.Errorf("%w: a key to write must not be empty", ErrKey)
+	if err := checkWritten(key); err != nil {
+		return err
 	}
 	if s.batches() {
 		return s.hold(&peerpb.WriteRecord{Type: peerpb.WriteRecord_PUT_STATE, Key: key, Value: value})
@@ -24,14 +25,26 @@ func (s *Stub) PutState(key string, value []byte) error {
 
 // DelState adds a deletion of the key to the transaction; as for refusals, see [Stub.PutState].
 func (s *Stub) DelState(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: a key to delete must not be empty", ErrKey)
+	if err := checkWritten(key); err != nil {
+		return err
 	}
 	if s.batches() {
 		return s.hold(&peerpb.WriteRecord{Type: peerpb.WriteRecord_DEL_STATE, Key: key})
 	}
 	_, err := s.ask(peerpb.ChaincodeMessage_DEL_STATE, &peerpb.DelState{Key: key})
 	return err
+}
+
+// checkWritten refuses what a message cannot carry at once: a write that is held would end the stream, and with it what
+// other transactions have under way.
+func checkWritten(key string) error {
+	if key == "" {
+		return fmt.Errorf("%w: a key to write or delete must not be empty", ErrKey)
+	}
+	if !utf8.ValidString(key) {
+		return fmt.Errorf("%w %q: a key to write or delete is UTF-8", ErrKey, key)
+	}
+	return nil
 }
 
 // batches tells whether writes may wait. After a paged query the peer refuses them, which the contract is told at once.
