@@ -92,6 +92,9 @@ func Defaults() Options {
 	}
 }
 
+// heartbeatTicks is after how many ticks a Raft leader is heard of.
+const heartbeatTicks = 1
+
 // blockWireGap is the gap where a transaction waits for its block far longer.
 const blockWireGap = 8 * time.Millisecond
 
@@ -170,6 +173,7 @@ func (o *Options) validate() error {
 		"--kubernetes %q: the name of a Service, of lower case letters, digits and dashes, is accepted", o.Kubernetes)
 	found.If(o.Kubernetes != "" && (o.ChaincodeTLS || how.outside()),
 		"--kubernetes %s: it is accepted without --chaincode-tls and without --consenter %s", o.Kubernetes, named(consenter.outside))
+	o.validateOrdering(&found)
 	found.If(len(o.Channels) == 0, "--channel: at least one is accepted")
 	seen := map[string]bool{}
 	for _, name := range o.Channels {
@@ -178,6 +182,31 @@ func (o *Options) validate() error {
 		seen[name] = true
 	}
 	return found.Err()
+}
+
+// validateOrdering finds what no genesis block can have: keys are made before it is, and they keep the folder from being
+// used again.
+func (o *Options) validateOrdering(found *problems.List) {
+	positive := func(flag string, value uint32) {
+		found.If(value == 0, "--%s 0: a number above 0 is accepted", flag)
+	}
+	lasting := func(flag string, value time.Duration) {
+		found.If(value <= 0, "--%s %s: a duration above 0 is accepted", flag, value)
+	}
+	positive("max-message-count", o.MaxMessageCount)
+	positive("preferred-max-bytes", o.PreferredMaxBytes)
+	positive("absolute-max-bytes", o.AbsoluteMaxBytes)
+	found.If(o.PreferredMaxBytes > o.AbsoluteMaxBytes, "--preferred-max-bytes %d: at most --absolute-max-bytes, %d, is accepted", o.PreferredMaxBytes, o.AbsoluteMaxBytes)
+	lasting("batch-timeout", o.BatchTimeout)
+	if modes[o.Mode] == channelconfig.Stream {
+		positive("virtual-block-txs", o.VirtualBlockTxs)
+		lasting("virtual-block-interval", o.VirtualBlockInterval)
+	}
+	if consenters[o.Consenter].consensusType == channelconfig.Raft {
+		lasting("raft-tick", o.RaftTick)
+		found.If(o.ElectionTicks <= heartbeatTicks, "--election-ticks %d: a number above %d is accepted", o.ElectionTicks, heartbeatTicks)
+		positive("snapshot-bytes", o.SnapshotBytes)
+	}
 }
 
 // serviceName is RFC 1035's label, which a Service's name must be.

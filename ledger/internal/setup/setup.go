@@ -192,7 +192,7 @@ func (b *builder) channels(chaincodes []channelconfig.GenesisChaincode) error {
 		block, err := channelconfig.NewGenesis(channelconfig.Genesis{
 			ChannelID: name, ConsensusType: consenters[o.Consenter].consensusType, Consenters: b.consenters, Identities: b.identities, KafkaBrokers: addresses(b.plan.brokers), Sequencer: strings.Join(addresses(b.plan.sequencer), ""),
 			RaftOptions: &etcdraftpb.Options{
-				TickInterval: o.RaftTick.String(), ElectionTick: o.ElectionTicks, HeartbeatTick: 1,
+				TickInterval: o.RaftTick.String(), ElectionTick: o.ElectionTicks, HeartbeatTick: heartbeatTicks,
 				MaxInflightBlocks: 5, SnapshotIntervalSize: o.SnapshotBytes,
 			},
 			MaxMessageCount: o.MaxMessageCount, AbsoluteMaxBytes: o.AbsoluteMaxBytes, PreferredMaxBytes: o.PreferredMaxBytes,

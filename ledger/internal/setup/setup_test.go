@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -211,8 +212,17 @@ func TestInitRefuses(t *testing.T) {
 		"needs ports up to":                 func(o *Options) { o.BasePort, o.PeersPerOrg, o.Orgs = 65000, 100, 26 },
 		"--like-fabric: neither":            func(o *Options) { o.LikeFabric, o.Processors = true, 2 },
 		"--kubernetes \"A.b\"":              func(o *Options) { o.Kubernetes = "A.b" },
-		"values above 0":                    func(o *Options) { o.MaxMessageCount = 0 },
-		"virtual_block_interval":            func(o *Options) { o.VirtualBlockInterval = 0 },
+		"--max-message-count 0":             func(o *Options) { o.MaxMessageCount = 0 },
+		"--preferred-max-bytes 0":           func(o *Options) { o.PreferredMaxBytes = 0 },
+		"--absolute-max-bytes 0":            func(o *Options) { o.AbsoluteMaxBytes = 0 },
+		"at most --absolute-max-bytes, 9":   func(o *Options) { o.PreferredMaxBytes, o.AbsoluteMaxBytes = 10, 9 },
+		"--batch-timeout 0s":                func(o *Options) { o.BatchTimeout = 0 },
+		"--virtual-block-txs 0":             func(o *Options) { o.VirtualBlockTxs = 0 },
+		"--virtual-block-interval 0s":       func(o *Options) { o.VirtualBlockInterval = 0 },
+		"--raft-tick -1s":                   func(o *Options) { o.RaftTick = -time.Second },
+		"--election-ticks 1":                func(o *Options) { o.ElectionTicks = 1 },
+		"--snapshot-bytes 0":                func(o *Options) { o.SnapshotBytes = 0 },
+		"--orgs 0: 1 to 26 is accepted\n--max-message-count 0": func(o *Options) { o.Orgs, o.MaxMessageCount = 0, 0 },
 	} {
 		o := Defaults()
 		o.Dir = filepath.Join(t.TempDir(), "net")
@@ -222,8 +232,16 @@ func TestInitRefuses(t *testing.T) {
 		change(&o)
 		_, err := Init(o)
 		require.ErrorContains(t, err, want)
-		assert.NoFileExists(t, filepath.Join(o.Dir, network.FileName))
+		assert.NoDirExists(t, o.Dir, "what is refused leaves nothing in the way of the next try")
 	}
+}
+
+func TestWhatAKindOfOrderingDoesNotHaveIsNotChecked(t *testing.T) {
+	o := Defaults()
+	o.Dir, o.Mode, o.Consenter, o.Orderers = filepath.Join(t.TempDir(), "net"), "block", "solo", 1
+	o.VirtualBlockTxs, o.VirtualBlockInterval, o.RaftTick, o.ElectionTicks, o.SnapshotBytes = 0, 0, 0, 0, 0
+	_, err := Init(o)
+	require.NoError(t, err)
 }
 
 // TestWhatFlagsSayOfKindsIsMadeFromThem: a kind that is registered needs no other line of text.
