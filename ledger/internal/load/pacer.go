@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"sort"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +24,6 @@ type pacer struct {
 	plan
 	start  time.Time
 	issued atomic.Int64
-	unsent atomic.Int64 // due inside the measured window, never sent
 }
 
 func (p *pacer) windowStart() time.Time { return p.start.Add(p.warmup) }
@@ -45,9 +45,6 @@ func (p *pacer) next(ctx context.Context) (i int, due time.Time, ok bool) {
 		}
 		wait := time.Until(due)
 		if wait <= 0 && p.overdue(due, time.Now()) {
-			if !due.Before(p.windowStart()) && due.Before(p.windowEnd()) {
-				p.unsent.Add(1)
-			}
 			continue
 		}
 		return i, due, sleep(ctx, wait)
@@ -59,6 +56,15 @@ func (p *pacer) due(i int) time.Time {
 		i -= i % p.burst
 	}
 	return p.start.Add(time.Duration(float64(i) / p.rate * float64(time.Second)))
+}
+
+// dueBy is how many transactions of an open loop are due before an instant.
+func (p *pacer) dueBy(at time.Time) int64 {
+	if p.rate == 0 {
+		return 0
+	}
+	most := int(at.Sub(p.start).Seconds()*p.rate) + 2*max(1, p.burst)
+	return int64(sort.Search(max(0, most), func(i int) bool { return !p.due(i).Before(at) }))
 }
 
 // keepTime wakes this process for each due time until ctx ends. Without it transactions would leave up to a millisecond

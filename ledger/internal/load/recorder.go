@@ -38,9 +38,10 @@ type failureCount struct {
 // window count for latencies and failures; throughput counts the commits that
 // happened inside it.
 type recorder struct {
-	windowStart, windowEnd time.Time
+	windowStart time.Time
 
 	mu        sync.Mutex
+	windowEnd time.Time
 	total     *hdrhistogram.Histogram
 	stages    map[stage]*hdrhistogram.Histogram
 	kinds     map[string]*hdrhistogram.Histogram // by function
@@ -69,6 +70,15 @@ func newRecorder(start time.Time, p plan) *recorder {
 
 func (r *recorder) measured(due time.Time) bool {
 	return !due.Before(r.windowStart) && due.Before(r.windowEnd)
+}
+
+// cut ends the window at an interrupt, if it has not ended.
+func (r *recorder) cut(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Before(r.windowEnd) {
+		r.windowEnd = now
+	}
 }
 
 func (r *recorder) send(due time.Time) {

@@ -32,14 +32,14 @@ type Result struct {
 	Workers      int     `json:"workers"`       // clients of a closed loop, bound in flight of an open one
 
 	Started     time.Time `json:"started"` // start of the measured window
-	Seconds     float64   `json:"seconds"` // its length
+	Seconds     float64   `json:"seconds"` // its length, up to an interrupt
 	Interrupted bool      `json:"interrupted"`
 
 	Throughput float64 `json:"throughput_tps"` // valid commits inside the window, per second
 	Sent       int64   `json:"sent"`           // due inside the window
 	Committed  int64   `json:"committed"`      // of these, valid
 	Failed     int64   `json:"failed"`
-	Unsent     int64   `json:"unsent"` // due inside the window, but all workers were busy until its end
+	Unsent     int64   `json:"unsent"` // due inside the window, never sent: all workers were busy until its end
 
 	Lost    int64 `json:"lost_answers"` // writes whose answer was lost; what was found out about them is counted
 	Unknown int64 `json:"unknown"`      // of these, those of which nothing could be found out: they are failed
@@ -91,10 +91,6 @@ type CPU struct {
 func newResult(p *pacer, rec *recorder, cpu CPU, ended time.Time, interrupted bool) *Result {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	until := rec.windowEnd
-	if interrupted && ended.Before(until) {
-		until = ended
-	}
 	rec.series.advance(ended)
 	rec.series.close()
 	if rec.warm > 0 {
@@ -102,7 +98,7 @@ func newResult(p *pacer, rec *recorder, cpu CPU, ended time.Time, interrupted bo
 	}
 	r := &Result{
 		Loop: "closed", IntendedRate: p.rate, Workers: p.workers, Started: rec.windowStart.UTC(), Interrupted: interrupted,
-		Sent: rec.sent, Committed: rec.committed, Unsent: p.unsent.Load(),
+		Sent: rec.sent, Committed: rec.committed, Unsent: max(0, p.dueBy(rec.windowEnd)-p.dueBy(rec.windowStart)-rec.sent),
 		Lost: rec.lost, Unknown: rec.unknown, Kinds: map[string]Kind{},
 		Latency: summarize(rec.total), Stages: map[string]Latency{}, CPU: cpu, Series: rec.series.done,
 	}
@@ -110,7 +106,7 @@ func newResult(p *pacer, rec *recorder, cpu CPU, ended time.Time, interrupted bo
 		r.Loop = "open"
 	}
 	// An interrupt may come before the warm-up is over: then nothing was measured.
-	if window := until.Sub(rec.windowStart).Seconds(); window > 0 {
+	if window := rec.windowEnd.Sub(rec.windowStart).Seconds(); window > 0 {
 		r.Seconds = window
 		r.Throughput = float64(rec.inWindow) / window
 		r.AchievedRate = float64(rec.sent) / window

@@ -113,6 +113,11 @@ func (r *run) measure(ctx context.Context) *Result {
 			return nil
 		})
 	}
+	cut := make(chan struct{})
+	uninterrupted := context.AfterFunc(ctx, func() {
+		rec.cut(time.Now()) // what is under way is waited for, and is no part of the window
+		close(cut)
+	})
 	// Workers return no errors: a failed transaction is a result.
 	var workers errgroup.Group
 	for range r.plan.workers {
@@ -123,9 +128,13 @@ func (r *run) measure(ctx context.Context) *Result {
 	}
 	_ = workers.Wait()
 	ended := time.Now()
+	interrupted := !uninterrupted()
+	if interrupted {
+		<-cut
+	}
 	stopReporting()
 	_ = background.Wait()
-	found := newResult(p, rec, cpu(), ended, ctx.Err() != nil)
+	found := newResult(p, rec, cpu(), ended, interrupted)
 	found.Breakdown = stages()
 	return found
 }
