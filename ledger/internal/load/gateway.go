@@ -59,18 +59,17 @@ func (g *gateways) close() error {
 	return errors.Join(errs...)
 }
 
-// evaluate asks the peer's own state; nothing is ordered.
+// evaluate asks the peer's own state. Nothing is ordered, and the outcome has no id: no ledger will have it.
 func (c *client) evaluate(ctx context.Context, args [][]byte) outcome {
 	request, err := c.drafter.proposal(args, time.Now())
 	if err != nil {
 		return outcome{failedAt: stageEvaluate, code: "CLIENT", detail: err.Error()}
 	}
-	o := outcome{txID: request.GetTransactionId()}
 	_, err = c.gateway.Evaluate(ctx, &gatewaypb.EvaluateRequest{
-		TransactionId: o.txID, ChannelId: request.GetChannelId(), ProposedTransaction: request.GetProposedTransaction(),
+		TransactionId: request.GetTransactionId(), ChannelId: request.GetChannelId(), ProposedTransaction: request.GetProposedTransaction(),
 	})
 	if err != nil {
-		return o.failed(stageEvaluate, err)
+		return outcome{}.failed(stageEvaluate, err)
 	}
-	return o
+	return outcome{}
 }

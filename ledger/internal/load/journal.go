@@ -30,7 +30,7 @@ func openJournal(name string) (*journal, error) {
 }
 
 func (j *journal) committed(o outcome) {
-	if j.file == nil {
+	if j.file == nil || o.txID == "" {
 		return
 	}
 	j.mu.Lock()

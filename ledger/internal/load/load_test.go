@@ -150,8 +150,12 @@ func TestReadsCanBeQueries(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, ordered.evaluated)
 
-	r, err := execute(context.Background(), t, append(args, startNetwork(t, asked), "--queries")...)
+	record := filepath.Join(t.TempDir(), "record")
+	r, err := execute(context.Background(), t, append(args, startNetwork(t, asked), "--queries", "--record", record)...)
 	require.NoError(t, err)
+	text, err := os.ReadFile(record)
+	require.NoError(t, err)
+	assert.Equal(t, r.Kinds["insert"].Committed, int64(strings.Count(string(text), "\n")), "a ledger has no other ids")
 	assert.Equal(t, int64(60), r.Committed)
 	assert.Equal(t, int64(len(asked.evaluated)), r.Kinds["get"].Committed)
 	assert.Equal(t, int64(60), r.Kinds["get"].Committed+r.Kinds["insert"].Committed)

@@ -22,7 +22,7 @@ type target interface {
 
 // outcome is what became of one operation.
 type outcome struct {
-	txID                    string // or the key that was written
+	txID                    string // or the key that an operation was about; empty: nothing was ordered
 	block                   uint64
 	endorse, submit, commit time.Duration // of the stages that were reached; a ledger's transactions have them
 	failedAt                stage         // empty: committed as valid
