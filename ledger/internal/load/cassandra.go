@@ -167,14 +167,17 @@ func tookPlace(found, old, value []byte) (bool, error) {
 	return false, errOverwritten
 }
 
-// answerLost tells an error that leaves open whether the write took place from one that says that it did not.
+// answerLost tells an error that leaves open whether the write took place from one that says that it did not. Whatever
+// breaks a connection, from a reset to a missed heartbeat, is handed as it is to all requests on it.
 func answerLost(err error) bool {
 	var timeout *gocql.RequestErrWriteTimeout
 	var unknown *gocql.RequestErrCASWriteUnknown
 	var failure *gocql.RequestErrWriteFailure
-	return errors.As(err, &timeout) || errors.As(err, &unknown) || errors.As(err, &failure) ||
-		errors.Is(err, gocql.ErrTimeoutNoResponse) || errors.Is(err, gocql.ErrConnectionClosed) ||
-		errors.Is(err, context.DeadlineExceeded)
+	var told gocql.RequestError
+	if errors.As(err, &timeout) || errors.As(err, &unknown) || errors.As(err, &failure) {
+		return true
+	}
+	return !errors.As(err, &told) && !errors.Is(err, gocql.ErrNoConnections) && !errors.Is(err, gocql.ErrNoStreams)
 }
 
 func cqlOutcome(o outcome, err error) outcome {
@@ -186,7 +189,7 @@ func cqlOutcome(o outcome, err error) outcome {
 	switch {
 	case errors.As(err, &told):
 		o.code = fmt.Sprintf("ERROR_%04X", told.Code())
-	case errors.Is(err, gocql.ErrNoConnections), errors.Is(err, gocql.ErrConnectionClosed):
+	case errors.Is(err, gocql.ErrNoConnections), errors.Is(err, gocql.ErrNoStreams), errors.Is(err, gocql.ErrConnectionClosed):
 		o.code = "UNAVAILABLE"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, gocql.ErrTimeoutNoResponse):
 		o.code = "DEADLINE_EXCEEDED"

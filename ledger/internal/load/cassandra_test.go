@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,14 +31,21 @@ func TestARingsNodesAreTakenInTurn(t *testing.T) {
 
 func TestWhichErrorsLeaveAWriteOpen(t *testing.T) {
 	for err, open := range map[error]bool{
-		&gocql.RequestErrWriteTimeout{WriteType: "CAS"}: true,
-		&gocql.RequestErrCASWriteUnknown{}:              true,
-		gocql.ErrTimeoutNoResponse:                      true,
-		gocql.ErrConnectionClosed:                       true,
-		context.DeadlineExceeded:                        true,
-		&gocql.RequestErrUnavailable{}:                  false,
-		gocql.ErrNoConnections:                          false,
-		errors.New("syntax error"):                      false,
+		&gocql.RequestErrWriteTimeout{WriteType: "CAS"}:   true,
+		&gocql.RequestErrCASWriteUnknown{}:                true,
+		gocql.ErrTimeoutNoResponse:                        true,
+		gocql.ErrConnectionClosed:                         true,
+		context.DeadlineExceeded:                          true,
+		&gocql.RequestErrWriteFailure{}:                   true,
+		io.EOF:                                            true,
+		&net.OpError{Op: "read", Err: syscall.ECONNRESET}: true,
+		errors.New("gocql: heartbeat failed"):             true,
+		&gocql.RequestErrUnavailable{}:                    false,
+		&gocql.RequestErrReadTimeout{}:                    false,
+		refusal(gocql.ErrCodeSyntax):                      false,
+		refusal(gocql.ErrCodeOverloaded):                  false,
+		gocql.ErrNoConnections:                            false,
+		gocql.ErrNoStreams:                                false,
 	} {
 		assert.Equal(t, open, answerLost(fmt.Errorf("wrapped: %w", err)), err)
 	}
