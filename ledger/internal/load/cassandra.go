@@ -33,6 +33,9 @@ const (
 	// resolvePatience bounds the search for what became of a write; resolvePause lies between two looks.
 	resolvePatience = 10 * time.Second
 	resolvePause    = 200 * time.Millisecond
+	// coordinatorPatience is for how long after a write has begun its coordinator may still put it to the vote: by default
+	// that gives up after 2 s, and its clock begins a little later.
+	coordinatorPatience = 5 * time.Second
 )
 
 // cassandra is a ring, by the driver's own balancing: nodes in turn.
@@ -122,10 +125,13 @@ func (t *cassandra) get(ctx context.Context, key string, level gocql.Consistency
 // compareAndSet counts a write as what became of it: where its answer was lost, the ring is asked. Old is the value
 // that was there before; empty: none.
 func (t *cassandra) compareAndSet(ctx context.Context, o outcome, old, value []byte, q *gocql.Query) outcome {
+	began := time.Now()
 	applied, err := q.MapScanCASContext(ctx, map[string]any{})
 	if err != nil && answerLost(err) {
 		o.lost = true
-		applied, err = t.resolve(ctx, o.txID, old, value)
+		applied, err = resolve(ctx, began.Add(coordinatorPatience), old, value, func(ctx context.Context) ([]byte, error) {
+			return t.get(ctx, o.txID, gocql.Serial)
+		})
 		if err != nil {
 			o.unknown, o.failedAt, o.code, o.detail = true, stageCommit, codeUnknown, err.Error()
 			return o
@@ -138,20 +144,31 @@ func (t *cassandra) compareAndSet(ctx context.Context, o outcome, old, value []b
 	return cqlOutcome(o, err)
 }
 
-// resolve finds out whether a write took place: a serial read first ends whatever is under way for the key.
-func (t *cassandra) resolve(ctx context.Context, key string, old, value []byte) (applied bool, err error) {
+// resolve finds out whether a write took place, by a serial read: that first ends whatever is under way for the key. Until
+// settled the write's coordinator may begin anew, so that the old value says nothing before.
+func resolve(
+	ctx context.Context, settled time.Time, old, value []byte, read func(context.Context) ([]byte, error),
+) (applied bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resolvePatience)
 	defer cancel()
 	for {
-		found, err := t.get(ctx, key, gocql.Serial)
+		asked, pause := time.Now(), resolvePause
+		found, err := read(ctx)
 		if err == nil {
-			return tookPlace(found, old, value)
+			applied, err = tookPlace(found, old, value)
+			if applied || err != nil || !asked.Before(settled) {
+				return applied, err
+			}
+			err, pause = errUnsettled, time.Until(settled)
 		}
-		if !sleep(ctx, resolvePause) {
+		if !sleep(ctx, pause) {
 			return false, err
 		}
 	}
 }
+
+// errUnsettled is the end of a search in which nothing was found, and something may still come.
+var errUnsettled = errors.New("the write has not taken place yet")
 
 // errOverwritten says that a value does not tell whether a write took place before another client's, or failed for it.
 var errOverwritten = errors.New("another client has written the key since")

@@ -8,6 +8,7 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocql "github.com/apache/cassandra-gocql-driver/v2"
@@ -69,6 +70,41 @@ func TestWhatAFoundValueSaysOfAWrite(t *testing.T) {
 		applied, err := tookPlace([]byte(c.found), []byte(c.old), []byte("new"))
 		assert.Equal(t, c.applied, applied, c)
 		assert.Equal(t, c.err, err, c)
+	}
+}
+
+// TestAnOldValueSaysNothingWhileTheCoordinatorMayBeginAnew, and a new one does at once.
+func TestAnOldValueSaysNothingWhileTheCoordinatorMayBeginAnew(t *testing.T) {
+	for name, c := range map[string]struct {
+		settled time.Duration // from now on
+		finds   []string      // one after the other; "": an error
+		after   time.Duration // that it is known
+		applied bool
+		err     error
+	}{
+		"it comes":              {4 * time.Second, []string{"old", "new"}, 4 * time.Second, true, nil},
+		"it does not come":      {4 * time.Second, []string{"old", "old"}, 4 * time.Second, false, nil},
+		"it is there":           {4 * time.Second, []string{"new"}, 0, true, nil},
+		"another's comes":       {4 * time.Second, []string{"old", "another's"}, 4 * time.Second, false, errOverwritten},
+		"no answer at first":    {-time.Second, []string{"", "old"}, resolvePause, false, nil},
+		"it began long ago":     {-time.Second, []string{"old"}, 0, false, nil},
+		"it is open for longer": {time.Hour, []string{"old"}, resolvePatience, false, errUnsettled},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began, finds := time.Now(), c.finds
+			applied, err := resolve(context.Background(), began.Add(c.settled), []byte("old"), []byte("new"), func(context.Context) ([]byte, error) {
+				found := finds[0]
+				finds = finds[1:]
+				if found == "" {
+					return nil, errors.New("no answer")
+				}
+				return []byte(found), nil
+			})
+			assert.Equal(t, c.applied, applied, name)
+			assert.Equal(t, c.err, err, name)
+			assert.Empty(t, finds, name)
+			assert.Equal(t, c.after, time.Since(began), name)
+		})
 	}
 }
 
