@@ -99,7 +99,7 @@ func (t *cassandra) do(ctx context.Context, _ int, c call) outcome {
 		_, err := t.get(ctx, key, t.reads)
 		return cqlOutcome(o, err)
 	case "put":
-		return cqlOutcome(o, t.session.Query(cqlPut, key, c[2]).ExecContext(ctx))
+		return putOutcome(o, t.session.Query(cqlPut, key, c[2]).ExecContext(ctx))
 	case "insert":
 		return t.compareAndSet(ctx, o, nil, c[2], t.session.Query(cqlInsert, key, c[2]))
 	case "update":
@@ -133,8 +133,7 @@ func (t *cassandra) compareAndSet(ctx context.Context, o outcome, old, value []b
 			return t.get(ctx, o.txID, gocql.Serial)
 		})
 		if err != nil {
-			o.unknown, o.failedAt, o.code, o.detail = true, stageCommit, codeUnknown, err.Error()
-			return o
+			return o.open(err.Error())
 		}
 	}
 	if err == nil && !applied {
@@ -195,6 +194,14 @@ func answerLost(err error) bool {
 		return true
 	}
 	return !errors.As(err, &told) && !errors.Is(err, gocql.ErrNoConnections) && !errors.Is(err, gocql.ErrNoStreams)
+}
+
+// putOutcome is of a write that no read finds out about: it may take place after any.
+func putOutcome(o outcome, err error) outcome {
+	if err != nil && answerLost(err) {
+		return o.open(err.Error())
+	}
+	return cqlOutcome(o, err)
 }
 
 func cqlOutcome(o outcome, err error) outcome {

@@ -48,8 +48,16 @@ func TestWhichErrorsLeaveAWriteOpen(t *testing.T) {
 		gocql.ErrNoConnections:                            false,
 		gocql.ErrNoStreams:                                false,
 	} {
-		assert.Equal(t, open, answerLost(fmt.Errorf("wrapped: %w", err)), err)
+		wrapped := fmt.Errorf("wrapped: %w", err)
+		assert.Equal(t, open, answerLost(wrapped), err)
+		put := putOutcome(outcome{txID: "k"}, wrapped)
+		assert.Equal(t, open, put == outcome{txID: "k"}.open(wrapped.Error()), err)
+		assert.NotEmpty(t, put.failedAt, err)
 	}
+}
+
+func TestAPutThatIsAnsweredIsCommitted(t *testing.T) {
+	assert.Equal(t, outcome{txID: "k"}, putOutcome(outcome{txID: "k"}, nil))
 }
 
 func TestWhatAFoundValueSaysOfAWrite(t *testing.T) {
@@ -110,12 +118,13 @@ func TestAnOldValueSaysNothingWhileTheCoordinatorMayBeginAnew(t *testing.T) {
 
 func TestWhichErrorsOfARingAreNoReasonToGiveUpTheSetup(t *testing.T) {
 	for code, passes := range map[int]bool{
-		gocql.ErrCodeUnavailable: true, gocql.ErrCodeOverloaded: true, gocql.ErrCodeWriteTimeout: true, gocql.ErrCodeReadTimeout: true,
+		gocql.ErrCodeUnavailable: true, gocql.ErrCodeOverloaded: true, gocql.ErrCodeReadTimeout: true,
 		gocql.ErrCodeSyntax: false, gocql.ErrCodeUnauthorized: false,
 	} {
 		o := cqlOutcome(outcome{}, refusal(code))
 		assert.Equal(t, passes, mayPass(o), o.code)
 	}
+	assert.True(t, mayPass(putOutcome(outcome{}, &gocql.RequestErrWriteTimeout{})))
 }
 
 // refusal is an error by which a node answers.

@@ -77,7 +77,7 @@ func (s spawned) killed(c call, err error) outcome {
 	if readers[s.options.chaincode][string(c[0])] {
 		return outcome{failedAt: stageOperation, code: "UNAVAILABLE", detail: err.Error()}
 	}
-	return outcome{failedAt: stageCommit, code: codeUnknown, detail: err.Error(), lost: true, unknown: true}
+	return outcome{}.open(err.Error())
 }
 
 func (o *options) onceArguments(number int) []string {

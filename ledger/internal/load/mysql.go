@@ -177,7 +177,7 @@ func (t *mysqlServer) judge(o outcome, function string, err error) outcome {
 		o.code = "UNAVAILABLE"
 	}
 	if !t.reads[function] {
-		o.lost, o.unknown, o.failedAt, o.code = true, true, stageCommit, codeUnknown
+		return o.open(o.detail)
 	}
 	return o
 }

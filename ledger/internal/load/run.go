@@ -86,7 +86,7 @@ func mayPass(o outcome) bool {
 	switch o.code {
 	case "UNAVAILABLE", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED":
 		return true
-	case "ERROR_1000", "ERROR_1001", "ERROR_1100", "ERROR_1200": // Cassandra's: too few replicas, too much to do, too late
+	case "ERROR_1000", "ERROR_1001", "ERROR_1200": // Cassandra's: too few replicas, too much to do, too late
 		return true
 	default:
 		return o.failedAt == stageCommit

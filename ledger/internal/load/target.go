@@ -32,6 +32,12 @@ type outcome struct {
 	unknown                 bool          // it was lost, and nothing could be found out
 }
 
+// open is the outcome of a write whose answer was lost, and of which nothing can be found out.
+func (o outcome) open(detail string) outcome {
+	o.lost, o.unknown, o.failedAt, o.code, o.detail = true, true, stageCommit, codeUnknown, detail
+	return o
+}
+
 // How an operation reaches the system.
 const (
 	freshConnection = "connection" // each on a connection of its own
