@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -46,7 +47,8 @@ const (
 	stageOperation stage = "operation"
 )
 
-// codeUnknown is the verdict of a write whose answer was lost, and of which nothing could be found out.
+// codeUnknown is the verdict of a write whose answer was lost, and of which nothing could be found out. A ledger's call has
+// its stage and gRPC's code instead.
 const codeUnknown = "UNKNOWN"
 
 // client is one gateway peer over one HTTP/2 connection.
@@ -126,7 +128,10 @@ func (c *client) transact(ctx context.Context, args [][]byte) outcome {
 	}
 	o.submit = time.Since(began)
 	if err != nil {
-		return o.failed(stageSubmit, err)
+		o = o.failed(stageSubmit, err)
+		o.lost = mayBeOrdered(err)
+		o.unknown = o.lost
+		return o
 	}
 
 	began = time.Now()
@@ -136,8 +141,10 @@ func (c *client) transact(ctx context.Context, args [][]byte) outcome {
 		committed, err = c.gateway.CommitStatus(ctx, status.request)
 	}
 	o.commit = time.Since(began)
-	if err != nil {
-		return o.failed(stageCommit, err)
+	if err != nil { // it was ordered, and nobody said whether it is valid
+		o = o.failed(stageCommit, err)
+		o.lost, o.unknown = true, true
+		return o
 	}
 	o.block = committed.GetBlockNumber()
 	if code := committed.GetResult(); code != peerpb.TxValidationCode_VALID {
@@ -156,6 +163,28 @@ func (o outcome) failed(at stage, err error) outcome {
 		}
 	}
 	return o
+}
+
+// refusedByOrderer begins what a gateway says of an orderer that did not take a transaction, Fabric's as ours.
+const refusedByOrderer = "received unsuccessful response from orderer"
+
+// mayBeOrdered tells whether a transaction may be ordered though its Submit has failed: the gateway gave no answer, or has
+// none of an orderer that it asked.
+func mayBeOrdered(err error) bool {
+	s, _ := status.FromError(err)
+	if s.Code() != codes.Unavailable {
+		return s.Code() == codes.DeadlineExceeded
+	}
+	answered := false
+	for _, d := range s.Details() {
+		if d, ok := d.(*gatewaypb.ErrorDetail); ok {
+			if !strings.HasPrefix(d.GetMessage(), refusedByOrderer) {
+				return true
+			}
+			answered = true
+		}
+	}
+	return !answered
 }
 
 // codeName spells a gRPC code as its specification does.

@@ -37,6 +37,8 @@ type fakeGateway struct {
 	// verdict decides a transaction by its arguments: an error of Endorse, or a code.
 	verdict func(args []string) (peerpb.TxValidationCode, error)
 	delay   func() time.Duration // before a commit is told
+	// lose are the errors by which a call ends after it has done its work.
+	lose map[stage]error
 
 	mu      sync.Mutex
 	known   map[string]peerpb.TxValidationCode
@@ -166,7 +168,7 @@ func (g *fakeGateway) Submit(_ context.Context, r *gatewaypb.SubmitRequest) (*ga
 	if string(envelope.GetPayload()) != r.GetTransactionId() || len(envelope.GetSignature()) == 0 {
 		return nil, g.refuse(fmt.Errorf("envelope of %s", r.GetTransactionId()))
 	}
-	return &gatewaypb.SubmitResponse{}, nil
+	return &gatewaypb.SubmitResponse{}, g.lose[stageSubmit]
 }
 
 func (g *fakeGateway) CommitStatus(_ context.Context, r *gatewaypb.SignedCommitStatusRequest) (*gatewaypb.CommitStatusResponse, error) {
@@ -186,7 +188,7 @@ func (g *fakeGateway) CommitStatus(_ context.Context, r *gatewaypb.SignedCommitS
 	if !ok {
 		return nil, status.Error(codes.NotFound, "no such transaction")
 	}
-	return &gatewaypb.CommitStatusResponse{Result: code, BlockNumber: 7}, nil
+	return &gatewaypb.CommitStatusResponse{Result: code, BlockNumber: 7}, g.lose[stageCommit]
 }
 
 func (g *fakeGateway) seen() []string {

@@ -14,14 +14,12 @@ import (
 // gateways are a ledger's peers, taken in turn.
 type gateways struct {
 	clients []*client
-	queries map[string]bool // functions that one peer answers from its state; all others are ordered
+	reads   map[string]bool // functions that change nothing
+	queries bool            // one peer answers them from its state; all others are ordered
 }
 
 func newGateways(endpoints []endpoint, channel string, pace *wire.Pacer, o *options) (*gateways, error) {
-	g := &gateways{}
-	if o.queries {
-		g.queries = readers[o.chaincode]
-	}
+	g := &gateways{reads: readers[o.chaincode], queries: o.queries}
 	for _, e := range endpoints {
 		c, err := dial(e, channel, o.chaincode, pace)
 		if err != nil {
@@ -45,10 +43,15 @@ func (g *gateways) setup(context.Context) error { return nil }
 
 func (g *gateways) do(ctx context.Context, i int, c call) outcome {
 	one := g.clients[i%len(g.clients)]
-	if g.queries[string(c[0])] {
+	if !g.reads[string(c[0])] {
+		return one.transact(ctx, c)
+	}
+	if g.queries {
 		return one.evaluate(ctx, c)
 	}
-	return one.transact(ctx, c)
+	o := one.transact(ctx, c)
+	o.lost, o.unknown = false, false // no write
+	return o
 }
 
 func (g *gateways) close() error {
