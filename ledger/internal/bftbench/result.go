@@ -10,6 +10,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/clients"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/stage"
@@ -69,20 +70,17 @@ type Client struct {
 	clients.Counts
 }
 
-// Floor is the most that the signatures of clients allow where each live replica verifies each.
+// Floor is the most that the signatures of clients allow by the replicas that verify them.
 type Floor struct {
 	VerifyMicroseconds float64 `json:"verify_us"`
-	Cores              float64 `json:"cores"`
+	Cores              float64 `json:"cores"`      // Cores are the processors of these replicas together.
 	Throughput         float64 `json:"throughput"` // Throughput is 0 where nothing is signed.
 	Part               float64 `json:"part"`       // Part is the run's throughput as a part of that.
 }
 
 // floorOf measures what verifying a client's signature takes here and now.
 func floorOf(run plan.Run, keys auth.Keys) (f Floor, err error) {
-	f.Cores = float64(runtime.NumCPU())
-	if run.Quota > 0 {
-		f.Cores = min(f.Cores, run.Quota*float64(run.Alive()))
-	}
+	f.Cores = verifying(run, runtime.NumCPU())
 	if run.Auth == auth.None {
 		return f, nil
 	}
@@ -107,9 +105,25 @@ func floorOf(run plan.Run, keys auth.Keys) (f Floor, err error) {
 	return f, nil
 }
 
+// verifiers is how many replicas verify each signature of a client.
+func verifiers(run plan.Run) int {
+	if p, err := protocol.Find(run.Protocol); run.Check == plan.CheckPrimary || err == nil && p.Alone {
+		return 1
+	}
+	return run.Alive()
+}
+
+// verifying is the processors of a host that the replicas which verify have together.
+func verifying(run plan.Run, host int) float64 {
+	if run.Quota > 0 {
+		return min(float64(host), run.Quota*float64(verifiers(run)))
+	}
+	return float64(host)
+}
+
 // bound is the throughput at which verifying is all that the processors do.
 func (f Floor) bound(run plan.Run) float64 {
-	return f.Cores / float64(run.Alive()) / f.VerifyMicroseconds * 1e6 * float64(run.Load.Burst)
+	return f.Cores / float64(verifiers(run)) / f.VerifyMicroseconds * 1e6 * float64(run.Load.Burst)
 }
 
 // WriteJSON writes it for programs.

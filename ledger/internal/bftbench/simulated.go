@@ -41,7 +41,7 @@ func Simulate(run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
 		Kind: "simulated", Run: run, Seconds: found.Seconds, Throughput: tps, Operations: tps * float64(run.Load.Operations),
 		Latency: Latency{Mean: found.Mean(), P50: found.Percentile(0.5), P95: found.Percentile(0.95), P99: found.Percentile(0.99)},
 		Stages:  map[string]float64{}, Costs: &cost,
-		Floor: Floor{VerifyMicroseconds: float64(cost.Verify) / 1000, Cores: float64(run.Alive()) * cmp.Or(run.Quota, float64(o.Cores)) * o.Speed},
+		Floor: Floor{VerifyMicroseconds: float64(cost.Verify) / 1000, Cores: float64(verifiers(run)) * cmp.Or(run.Quota, float64(o.Cores)) * o.Speed},
 	}
 	if run.Auth != auth.None {
 		r.Floor.Throughput = r.Floor.bound(run)

@@ -16,7 +16,9 @@ import (
 // Protocol is one.
 type Protocol struct {
 	// New starts a replica without records. The state begins empty.
-	New    func(run plan.Run, id bft.ID, oracle bft.Oracle) bft.Core
+	New func(run plan.Run, id bft.ID, oracle bft.Oracle) bft.Core
+	// Alone is whether the first replica orders without the others.
+	Alone  bool
 	Encode func(bft.Message) []byte
 	Decode func([]byte) (bft.Message, error)
 	// Proposed are the batches that a message proposes to this replica; none: it is no proposal.
@@ -70,6 +72,7 @@ var protocols = map[string]Protocol{
 	},
 	"none": {
 		New:      func(run plan.Run, _ bft.ID, _ bft.Oracle) bft.Core { return &nothing{group: run.Group()} },
+		Alone:    true,
 		Encode:   func(bft.Message) []byte { return nil },
 		Decode:   func([]byte) (bft.Message, error) { return nil, errSilent },
 		Proposed: func(bft.Message) [][]byte { return nil },
