@@ -145,6 +145,7 @@ func TestReplicasOfOneProcessHaveNothingOfTheirOwn(t *testing.T) {
 		"profiles":   func(_ *plan.Run, o *Options) { o.Profiles = t.TempDir() },
 		"metrics":    func(_ *plan.Run, o *Options) { o.Metrics = "127.0.0.1:9443" },
 		"processors": func(r *plan.Run, _ *Options) { r.Processors = 1 },
+		"quota":      func(r *plan.Run, _ *Options) { r.Quota = 0.4 },
 	} {
 		run, options := small(), brief
 		change(&run, &options)

@@ -51,7 +51,7 @@ func startInside(cfg replica.Config) (member, error) {
 func (i *inside) Sample() (replica.Sample, error) { return i.Replica.Sample(), nil }
 
 // errInside is why some runs are refused.
-var errInside = errors.New("in-process: replicas in one process have no profiles, metrics and processors of their own")
+var errInside = errors.New("in-process: replicas in one process have no profiles, metrics, processors and quota of their own")
 
 func (i *inside) Profile(string) error { return errInside }
 

@@ -53,7 +53,7 @@ func Measure(ctx context.Context, run plan.Run, o Options) (_ *Result, err error
 	if p.Certify != nil && run.Failed > 0 {
 		return nil, errCertificates
 	}
-	if o.InProcess && (o.Profiles != "" || o.Metrics != "" || run.Processors > 0) {
+	if o.InProcess && (o.Profiles != "" || o.Metrics != "" || run.Processors > 0 || run.Quota > 0) {
 		return nil, errInside
 	}
 	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
