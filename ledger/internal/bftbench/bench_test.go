@@ -292,11 +292,15 @@ func TestCostsAreKept(t *testing.T) {
 	assert.ErrorContains(t, err, file)
 }
 
-func TestASimulatedReplicaHasNoThreadsOfGoCode(t *testing.T) {
-	run := small()
-	run.Processors = 1
-	_, err := Simulate(run, simulate.Default(), &Costs{})
-	assert.ErrorIs(t, err, errProcessors)
+func TestASimulatedReplicaHasNeitherThreadsOfGoCodeNorTLS(t *testing.T) {
+	for want, change := range map[error]func(*plan.Run){
+		errProcessors: func(r *plan.Run) { r.Processors = 1 }, errTLS: func(r *plan.Run) { r.TLS = true },
+	} {
+		run := small()
+		change(&run)
+		_, err := Simulate(run, simulate.Default(), &Costs{})
+		assert.ErrorIs(t, err, want)
+	}
 }
 
 func sum(all map[string]float64) (total float64) {

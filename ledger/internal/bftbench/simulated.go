@@ -14,8 +14,11 @@ import (
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
-// errProcessors is why some runs are refused.
-var errProcessors = errors.New("processors: threads of Go code are real processes' (--cores is a simulated replica's)")
+// Why some runs are refused.
+var (
+	errProcessors = errors.New("processors: threads of Go code are real processes' (--cores is a simulated replica's)")
+	errTLS        = errors.New("tls: what it costs is not measured, so that it is of real processes only")
+)
 
 // Simulate measures what each step costs on this machine, as far as costs has it not, and runs a plan under a virtual clock.
 func Simulate(run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
@@ -24,6 +27,9 @@ func Simulate(run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
 	}
 	if run.Processors > 0 {
 		return nil, errProcessors
+	}
+	if run.TLS {
+		return nil, errTLS
 	}
 	cost, err := costs.of(run)
 	if err != nil {
