@@ -234,6 +234,7 @@ func TestARunOutOfBoundsIsRefused(t *testing.T) {
 		"auth": func(r *plan.Run) { r.Auth = "md5" }, "execution": func(r *plan.Run) { r.Execution = "disk" },
 		"skew": func(r *plan.Run) { r.Load.Skew = 2 }, "linger": func(r *plan.Run) { r.Linger = 0 },
 		"overlap": func(r *plan.Run) { r.Overlap = 0 }, "protocol": func(r *plan.Run) { r.Protocol = "raft" },
+		"quota 0.05: 0, and from 0.1 on": func(r *plan.Run) { r.Quota = 0.05 }, "quota -1": func(r *plan.Run) { r.Quota = -1 },
 	} {
 		run := small()
 		change(&run)

@@ -79,7 +79,7 @@ func flags(f *pflag.FlagSet, run *plan.Run) {
 	f.DurationVar(&run.Fast, "fast", run.Fast, "how long a client of Zyzzyva waits for the last replicas, before it makes a certificate")
 	f.DurationVar(&run.Delay, "delay", 0, "what every message takes longer")
 	f.Float64Var(&run.Bandwidth, "bandwidth", 0, "of what a replica sends, in bytes per second (0: unbounded)")
-	f.Float64Var(&run.Quota, "quota", 0, "CPU of each replica, in cores (0: unbounded)")
+	f.Float64Var(&run.Quota, "quota", 0, "CPU of each replica, in cores, at least 0.1 (0: unbounded)")
 	f.IntVar(&run.Processors, "processors", 0, "threads of Go code of each replica (0: as many as the quota or a fair part of the host has cores)")
 	f.Uint64Var(&run.Seed, "seed", run.Seed, "seed of the random choices")
 }

@@ -46,10 +46,13 @@ type Run struct {
 	Delay     time.Duration // Delay is what every message of a replica takes longer.
 	Bandwidth float64       // Bandwidth is of what a replica sends, in bytes per second; 0: as much as the host can.
 
-	Quota      float64 // Quota is each replica's CPU, in cores; 0: without a bound.
+	Quota      float64 // Quota is each replica's CPU, in cores, at least leastQuota; 0: without a bound.
 	Processors int     // Processors is on how many threads a replica runs Go code; 0: Quota, rounded up, or a fair part of the host's.
 	Seed       uint64
 }
+
+// leastQuota is what the kernel takes: a millisecond in the period of ten.
+const leastQuota = 0.1
 
 // Default is the setting that the paper begins with, as far as a host of few cores can have it.
 func Default() Run {
@@ -111,8 +114,10 @@ func (r Run) Validate() error {
 		return fmt.Errorf("auth %q: %v are accepted", r.Auth, auth.Schemes)
 	case !slices.Contains(store.Kinds, r.Execution):
 		return fmt.Errorf("execution %q: %v are accepted", r.Execution, store.Kinds)
-	case r.Linger <= 0 || r.Retry <= 0 || r.Fast <= 0 || r.Delay < 0 || r.Bandwidth < 0 || r.Quota < 0 || r.Processors < 0:
-		return fmt.Errorf("linger, retry and fast must be above 0; delay, bandwidth, quota and processors at least 0")
+	case r.Quota != 0 && r.Quota < leastQuota:
+		return fmt.Errorf("quota %g: 0, and from %g on, are accepted", r.Quota, leastQuota)
+	case r.Linger <= 0 || r.Retry <= 0 || r.Fast <= 0 || r.Delay < 0 || r.Bandwidth < 0 || r.Processors < 0:
+		return fmt.Errorf("linger, retry and fast must be above 0; delay, bandwidth and processors at least 0")
 	}
 	return r.Load.Validate()
 }
