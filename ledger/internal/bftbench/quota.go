@@ -3,9 +3,13 @@ package bftbench
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
@@ -17,6 +21,8 @@ type groups struct {
 	unify  bool // cgroup v2
 	quota  float64
 	made   []string
+	// enabled are the files by which this run has given groups the controller cpu.
+	enabled []string
 }
 
 // period is short, so that a replica which has used up its part waits for a few milliseconds only.
@@ -37,15 +43,25 @@ func newGroups(quota float64) (*groups, error) {
 		return nil, fmt.Errorf("a quota needs control groups: %w", err)
 	}
 	if g.unify {
-		if err := errors.Join(enable(root), enable(g.folder)); err != nil {
+		if err := errors.Join(g.enable(root), g.enable(g.folder)); err != nil {
 			return nil, errors.Join(fmt.Errorf("a quota needs the controller cpu: %w", err), g.remove())
 		}
 	}
 	return g, nil
 }
 
-func enable(folder string) error {
-	return os.WriteFile(filepath.Join(folder, "cgroup.subtree_control"), []byte("+cpu"), 0)
+// enable gives the groups in a folder the controller cpu, unless they have it.
+func (g *groups) enable(folder string) error {
+	file := filepath.Join(folder, "cgroup.subtree_control")
+	has, err := os.ReadFile(file)
+	if err != nil || slices.Contains(strings.Fields(string(has)), "cpu") {
+		return err
+	}
+	if err := os.WriteFile(file, []byte("+cpu"), 0); err != nil {
+		return err
+	}
+	g.enabled = append(g.enabled, file)
+	return nil
 }
 
 func (g *groups) make(folder string) error {
@@ -77,12 +93,19 @@ func (g *groups) add(id bft.ID, pid int) error {
 	return os.WriteFile(filepath.Join(folder, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
-// remove takes the groups away once their processes have ended.
+// remove takes the groups away once their processes have ended, and the controller from where it was not.
 func (g *groups) remove() error {
 	var errs []error
 	for i := len(g.made) - 1; i >= 0; i-- {
 		errs = append(errs, os.Remove(g.made[i]))
 	}
-	g.made = nil
+	for i := len(g.enabled) - 1; i >= 0; i-- {
+		err := os.WriteFile(g.enabled[i], []byte("-cpu"), 0)
+		// One of a group that is removed is gone; one that others share out further meanwhile is busy, and stays.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EBUSY) {
+			errs = append(errs, err)
+		}
+	}
+	g.made, g.enabled = nil, nil
 	return errors.Join(errs...)
 }
