@@ -143,8 +143,8 @@ func (m *Machine) Run(ctx context.Context) error {
 	for id, c := range m.conns {
 		group.Go(func() error { return m.read(ctx, id, c) })
 	}
-	for s := range senders {
-		group.Go(func() error { return m.send(ctx, uint64(s)) })
+	for range senders {
+		group.Go(func() error { return m.send(ctx) })
 	}
 	group.Go(func() error { return m.judge(ctx) })
 	group.Go(func() error { return m.retry(ctx) })
@@ -193,9 +193,17 @@ func (m *Machine) count(f func(*Counts)) {
 	f(&m.counts)
 }
 
+// source makes the transactions of this machine's clients: all of its sources make the same, so that what is sent again is
+// what was sent before.
+func (m *Machine) source() *ycsb.Source { return ycsb.NewSource(m.run.Load, m.zipf, m.run.Seed) }
+
+func (m *Machine) append(out *bft.Writer, source *ycsb.Source, client uint32, number uint64) {
+	source.Append(out, m.suite.Requests, uint64(m.number)<<ycsb.MachineBits|uint64(client), number)
+}
+
 // send makes and signs transactions of clients that are ready.
-func (m *Machine) send(ctx context.Context, seed uint64) error {
-	source := ycsb.NewSource(m.run.Load, m.zipf, m.run.Seed<<16|uint64(m.number)<<8|seed)
+func (m *Machine) send(ctx context.Context) error {
+	source := m.source()
 	out := &bft.Writer{}
 	for {
 		var clients []uint32
@@ -213,7 +221,7 @@ func (m *Machine) send(ctx context.Context, seed uint64) error {
 				now := int64(time.Since(m.began))
 				m.sent[client].Store(now)
 				m.tried[client].Store(now)
-				source.Append(out, m.suite.Requests, uint64(m.number)<<ycsb.MachineBits|uint64(client), number)
+				m.append(out, source, client, number)
 				if len(out.Bytes) > gathered {
 					m.submit(bft.ID(m.leader.Load()), out)
 				}
@@ -282,6 +290,7 @@ func (m *Machine) weigh(a answer) (settled []uint32) {
 			continue
 		}
 		v.done, v.voters = number, 0
+		m.tried[client].Store(0)
 		m.counts.Committed += int64(m.run.Load.Burst)
 		if m.measuring.Load() {
 			m.done += int64(m.run.Load.Burst)
@@ -294,7 +303,7 @@ func (m *Machine) weigh(a answer) (settled []uint32) {
 
 // retry has clients that wait for long turn to all replicas.
 func (m *Machine) retry(ctx context.Context) error {
-	source := ycsb.NewSource(m.run.Load, m.zipf, m.run.Seed<<16|0xff)
+	source := m.source()
 	for {
 		select {
 		case <-ctx.Done():
@@ -303,12 +312,11 @@ func (m *Machine) retry(ctx context.Context) error {
 		}
 		for client := range m.tried {
 			at := m.tried[client].Load()
-			if at == 0 || time.Since(m.began)-time.Duration(at) < m.run.Retry {
+			if now := time.Since(m.began); at == 0 || now-time.Duration(at) < m.run.Retry || !m.tried[client].CompareAndSwap(at, int64(now)) {
 				continue
 			}
 			out := &bft.Writer{Bytes: []byte{link.Requests}}
-			source.Append(out, m.suite.Requests, uint64(m.number)<<ycsb.MachineBits|uint64(client), m.numbers[client].Load())
-			m.tried[client].Store(int64(time.Since(m.began)))
+			m.append(out, source, uint32(client), m.numbers[client].Load())
 			m.count(func(c *Counts) { c.Retries++ })
 			for id := range m.conns {
 				m.submit(id, &bft.Writer{Bytes: append([]byte(nil), out.Bytes...)})

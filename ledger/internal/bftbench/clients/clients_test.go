@@ -2,6 +2,7 @@ package clients
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/bftbench/link"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
@@ -27,7 +29,7 @@ func TestLatencyCountsFromTheFirstSending(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	began := time.Now()
 	m.ready <- []uint32{0}
-	go func() { _ = m.send(ctx, 0) }()
+	go func() { _ = m.send(ctx) }()
 	go func() { _ = m.retry(ctx) }()
 	retries := func() (count int64) {
 		m.count(func(c *Counts) { count = c.Retries })
@@ -48,6 +50,50 @@ func TestLatencyCountsFromTheFirstSending(t *testing.T) {
 	assert.EqualValues(t, run.Load.Burst, found.Done)
 	assert.GreaterOrEqual(t, found.Latency.Min(), 3*run.Retry.Microseconds()*99/100)
 	assert.LessOrEqual(t, found.Latency.Min(), waited.Microseconds()*101/100)
+}
+
+// TestARetryIsTheSameTransaction, byte for byte, and comes to an end with it.
+func TestARetryIsTheSameTransaction(t *testing.T) {
+	run := plan.Default()
+	run.Clients, run.Retry = 2, 10*time.Millisecond
+	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
+	require.NoError(t, err)
+	m, err := New(run, keys, 0)
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	require.NoError(t, m.Connect(map[bft.ID]string{1: listener.Addr().String()}, nil))
+	defer func() { require.NoError(t, m.conns[1].Close()) }()
+	raw, err := listener.Accept()
+	require.NoError(t, err)
+	replica := link.New(raw, nil)
+	defer func() { require.NoError(t, replica.Close()) }()
+	hello, err := replica.Next()
+	require.NoError(t, err)
+	require.Equal(t, byte(link.Hello), hello[0])
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	m.ready <- []uint32{0}
+	go func() { _ = m.send(ctx) }()
+	go func() { _ = m.retry(ctx) }()
+	first, err := replica.Next()
+	require.NoError(t, err)
+	for range 3 {
+		again, err := replica.Next()
+		require.NoError(t, err)
+		assert.Equal(t, first, again)
+	}
+
+	body := &bft.Writer{}
+	body.Uint(1)
+	body.Digest(bft.Digest{})
+	body.Chunk(ycsb.AppendAnswer(nil, 0, 1))
+	for id := range bft.ID(m.need) {
+		m.weigh(answer{id + 1, body.Bytes})
+	}
+	assert.Zero(t, m.tried[0].Load(), "none is under way")
 }
 
 // TestALatencyBeyondTheHistogramsBoundsCounts as its largest: that one waits for two minutes is told by nothing else.

@@ -44,20 +44,32 @@ func (l Load) Validate() error {
 
 // Source makes transactions. One goroutine uses it.
 type Source struct {
-	load Load
-	zipf *Zipf
-	rng  *rand.Rand
-	fill []byte
-	body []byte
+	load  Load
+	zipf  *Zipf
+	seed  uint64
+	state *rand.PCG // state is what rng draws from
+	rng   *rand.Rand
+	fill  []byte
+	body  []byte
 }
 
-// NewSource makes the same transactions for the same seed.
+// NewSource makes the same transaction of a client and a number for the same seed, whatever was made before.
 func NewSource(l Load, z *Zipf, seed uint64) *Source {
-	return &Source{load: l, zipf: z, rng: rand.New(rand.NewPCG(seed, 0x5c)), fill: make([]byte, max(l.Value, l.Padding*l.Burst))}
+	state := rand.NewPCG(0, 0)
+	return &Source{load: l, zipf: z, seed: seed, state: state, rng: rand.New(state), fill: make([]byte, max(l.Value, l.Padding*l.Burst))}
+}
+
+// mixed spreads small numbers over all 64 bits (SplitMix64).
+func mixed(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // Append appends a client's burst of transactions with its signature. Number grows from one transaction of the client to the next.
 func (s *Source) Append(w *bft.Writer, by auth.Authenticator, client, number uint64) {
+	s.state.Seed(mixed(mixed(s.seed)+client), mixed(number))
 	body := bft.Writer{Bytes: s.body[:0]}
 	body.Uint(client)
 	body.Uint(number)

@@ -81,6 +81,68 @@ func TestABatchKeepsTransactionsAndTheirSignatures(t *testing.T) {
 	assert.False(t, Check(batch[:len(batch)-1], replica.Requests), "a cut batch")
 }
 
+// TestATransactionIsTheSameWhoeverMakesIt: a client that sends it again sends no other one under its number.
+func TestATransactionIsTheSameWhoeverMakesIt(t *testing.T) {
+	load := Load{Records: 1_000_000, Operations: 4, Burst: 2, Value: 8, Padding: 3}
+	keys, err := auth.NewKeys(auth.ED25519, 4, 1)
+	require.NoError(t, err)
+	client, err := auth.New(keys, auth.Machine(0))
+	require.NoError(t, err)
+	zipf := NewZipf(load.Records, load.Skew)
+	one, other, another := NewSource(load, zipf, 7), NewSource(load, zipf, 7), NewSource(load, zipf, 8)
+	made := func(s *Source, who, number uint64) string {
+		w := &bft.Writer{}
+		s.Append(w, client.Requests, who, number)
+		return string(w.Bytes)
+	}
+	all := map[string]bool{}
+	for who := range uint64(20) {
+		for number := range uint64(20) {
+			all[made(one, who, number)] = true
+		}
+	}
+	for number := range uint64(20) {
+		for who := range uint64(20) {
+			assert.True(t, all[made(other, who, number)])
+		}
+	}
+	assert.False(t, all[made(another, 3, 3)])
+}
+
+// TestTransactionsOfOneSourceAreDrawnByTheLaw, also those of one client and those with one number.
+func TestTransactionsOfOneSourceAreDrawnByTheLaw(t *testing.T) {
+	load := Load{Records: 1000, Skew: 0.9, Operations: 1, Burst: 1, Value: 8}
+	zipf := NewZipf(load.Records, load.Skew)
+	for name, of := range map[string]func(i uint64) (client, number uint64){
+		"one client": func(i uint64) (uint64, uint64) { return 3, i }, "one number": func(i uint64) (uint64, uint64) { return i, 3 },
+	} {
+		source, table := NewSource(load, zipf, 1), counting{}
+		const draws = 100_000
+		for i := range uint64(draws) {
+			client, number := of(i)
+			w := &bft.Writer{}
+			source.Append(w, nobody{}, client, number)
+			_, _, _, err := Execute(ReadSigned(bft.NewReader(w.Bytes)).Body, table)
+			require.NoError(t, err)
+		}
+		assert.InDelta(t, 1/zipf.zetaN, table[0]/draws, 0.01, name)
+		assert.InDelta(t, math.Pow(2, -load.Skew)/zipf.zetaN, table[1]/draws, 0.01, name)
+	}
+}
+
+// counting has how often each key was written.
+type counting map[uint64]float64
+
+func (c counting) Begin() error                   { return nil }
+func (c counting) Commit() error                  { return nil }
+func (c counting) Close() error                   { return nil }
+func (c counting) Write(k uint64, _ []byte) error { c[k]++; return nil }
+
+// nobody signs nothing.
+type nobody struct{ auth.Authenticator }
+
+func (nobody) Broadcast([]byte) []byte { return nil }
+
 func TestALoadOutOfBoundsIsRefused(t *testing.T) {
 	good := Load{Records: 2, Operations: 1, Burst: 1, Value: 1}
 	require.NoError(t, good.Validate())
