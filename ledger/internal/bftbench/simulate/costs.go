@@ -174,25 +174,14 @@ func (c *Costs) measureRequests(run plan.Run, client auth.Suite) error {
 		}
 	}) / time.Duration(count)
 	c.Gather = c.measureCold(ownCache, func(int) { ycsb.Batch(txs, 1) }) / time.Duration(count)
-	batches := make([][]byte, 3*(chunks+1)) // for each measurement one more is to warm up
-	for i := range batches {
-		frame.Bytes, txs = frame.Bytes[:0:0], txs[:0]
-		for j := range count {
-			source.Append(frame, unsigned, uint64(i*count+j), 1)
-		}
-		r := bft.NewReader(frame.Bytes)
-		for range count {
-			txs = append(txs, ycsb.ReadSigned(r))
-		}
-		batches[i] = ycsb.Batch(txs, 1)
-	}
-	last := make(map[uint64]uint64, len(batches)*count)
+	batches := batchesFor(3, count, source, unsigned)
+	last := make(map[uint64]uint64, (chunks+1)*count)
 	var failed error
 	execute := func(int) {
 		answers := make([]byte, 0, count*ycsb.AnswerSize)
 		failed = errors.Join(failed, ycsb.Unbatch(batches[0], func(t ycsb.Signed) bool {
 			client, number := ycsb.Who(t.Body)
-			if last[client] < number+1 {
+			if number > last[client] {
 				last[client] = number
 			}
 			if _, _, _, err := ycsb.Execute(t.Body, table); err != nil {
@@ -208,6 +197,24 @@ func (c *Costs) measureRequests(run plan.Run, client auth.Suite) error {
 	c.Execute = c.measureCold(ownCache, execute) / time.Duration(count)
 	c.Resume = c.measureCold(sharedCache, execute) / time.Duration(count)
 	return failed
+}
+
+// batchesFor are those of so many measurements, each with one more to warm up. Every measurement has the clients of the one
+// before, with their next transactions, as a replica has seen its clients before.
+func batchesFor(measurements, count int, source *ycsb.Source, unsigned fixed) (batches [][]byte) {
+	for number := range measurements {
+		for i := range chunks + 1 {
+			frame, txs := &bft.Writer{}, []ycsb.Signed(nil)
+			for j := range count {
+				source.Append(frame, unsigned, uint64(i*count+j), uint64(number)+1)
+			}
+			for r := bft.NewReader(frame.Bytes); len(txs) < count; {
+				txs = append(txs, ycsb.ReadSigned(r))
+			}
+			batches = append(batches, ycsb.Batch(txs, 1))
+		}
+	}
+	return batches
 }
 
 // fixed signs everything alike.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
@@ -182,6 +183,26 @@ func TestCostsAreMeasured(t *testing.T) {
 	assert.Positive(t, c.Garbage)
 	assert.Greater(t, c.Handoff, c.Wake, "another thread is woken too")
 	assert.Greater(t, c.Request, 64)
+}
+
+// TestAMeasurementHasTheClientsOfTheOneBefore: they are new in the first one only, which is not counted.
+func TestAMeasurementHasTheClientsOfTheOneBefore(t *testing.T) {
+	run, _ := small()
+	source := ycsb.NewSource(run.Load, ycsb.NewZipf(run.Load.Records, run.Load.Skew), 1)
+	const count = 3
+	batches := batchesFor(3, count, source, fixed("x"))
+	require.Len(t, batches, 3*(chunks+1))
+	last := map[uint64]uint64{}
+	for i, batch := range batches {
+		require.NoError(t, ycsb.Unbatch(batch, func(s ycsb.Signed) bool {
+			client, number := ycsb.Who(s.Body)
+			assert.Equal(t, i > chunks, last[client] > 0, "batch %d", i)
+			assert.Greater(t, number, last[client], "a replica executes it")
+			last[client] = number
+			return true
+		}))
+	}
+	assert.Len(t, last, (chunks+1)*count)
 }
 
 func TestImpossibleMachinesAreRefused(t *testing.T) {
