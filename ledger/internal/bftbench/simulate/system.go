@@ -12,8 +12,8 @@ import (
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
-// measureConnections writes frames of two sizes through loopback. The sender's thread pays for its part; the receiver's is
-// what the process has used besides.
+// measureConnections writes frames of two sizes through loopback. One thread writes and reads, and what it has used for
+// each is that side's.
 func (c *Costs) measureConnections() error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
