@@ -225,7 +225,8 @@ func (f fixed) Broadcast([]byte) []byte                         { return f }
 func (f fixed) Verify(auth.Party, []byte, []byte) bool          { return true }
 func (f fixed) VerifyBroadcast(auth.Party, []byte, []byte) bool { return true }
 
-// measureCore has replicas without proofs agree on batches, and times what each is given.
+// measureCore has replicas without proofs agree on batches, and times what each is given, by the wall clock: a look at a
+// thread's CPU time takes longer than most of these steps. The longest, which others have interrupted, do not count.
 func measureCore(run plan.Run, collecting float64) (Core, error) {
 	p, err := protocol.Find(run.Protocol)
 	if err != nil {
