@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.notify import Notifier
 from qioi.model.names import counted
-from qioi.settings.config import Config
+from qioi.settings.config import Config, discovers
+from qioi.settings.contradictions import contradictions
 from qioi.settings.documents import ConfigError
 from qioi.settings.sections import DISCOVERIES
 from qioi.show.snapshot import Snapshot
@@ -67,7 +68,7 @@ class Reloader:
             config = self._load()
             known = {(one.name, one.cgroup, one.log) for one in self.config.components}
             new = tuple(one for one in config.components if (one.name, one.cgroup, one.log) not in known)
-            problems = tuple(self._absent(dataclasses.replace(config, components=new)))
+            problems = (*self._absent(dataclasses.replace(config, components=new)), *self._unmet(config))
         except ConfigError as error:
             problems = error.problems
         if problems:
@@ -78,12 +79,24 @@ class Reloader:
         waiting = tuple(key for key in AT_START if getattr(config, key) != getattr(self.config, key))
         if waiting:
             log.warning("%s: takes effect at the next start only: %s", config.file, ", ".join(waiting))
-        config = dataclasses.replace(config, **{key: getattr(self.config, key) for key in AT_START})
+        config = self._until_restart(config)
         after = self._daemon.adopt(config, before)
         self.config = config
         log.info("reloaded %s: %s", config.file, summary(after))
         state = replace(state, loaded=time.time(), reloads=state.reloads + 1, problems=(), at_next_start=waiting)
         return replace(after, configuration=state)
+
+    def _until_restart(self, config: Config) -> Config:
+        """Give a configuration with the keys that take effect only at a start as they were at this daemon's."""
+        return dataclasses.replace(config, **{key: getattr(self.config, key) for key in AT_START})
+
+    def _unmet(self, config: Config) -> Iterator[str]:
+        """Say what contradicts itself while other discoveries run than the file names: nothing may be left to watch."""
+        other = [key for key in DISCOVERIES if getattr(config, key) != getattr(self.config, key)]
+        if other:
+            now = self._until_restart(config)
+            for problem in contradictions(now.components, now.policies, discovers(now), frozenset()):
+                yield f"{config.file}: {problem}; {', '.join(other)}: takes effect at the next start only"
 
 
 def summary(snapshot: Snapshot) -> str:

@@ -155,6 +155,28 @@ def test_a_group_that_is_not_there_refuses_the_whole_reload(site: Site) -> None:
     assert end(process)[0] == 0
 
 
+def test_a_discovery_that_waits_for_a_restart_leaves_nothing_unwatched(site: Site) -> None:
+    share = site.component("peer0")
+    process = site.start()
+    raised(site, share)
+    docker = {"docker": {"socket": str(site.folder / "docker.sock")}}
+    site.changes = {**docker, "components": [], "channels": {}}
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (0, 1))
+    (problem,) = site.status()["configuration"]["problems"]  # type: ignore[index]
+    assert problem.startswith(f"{site.folder / 'qioi.yaml'}: components: none: accepted is at least one")
+    assert problem.endswith("; docker: takes effect at the next start only")
+    site.stays(lambda: value(share) > 1024)
+    site.changes = docker
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (1, 1))
+    assert site.status()["configuration"]["at_next_start"] == ["docker"]  # type: ignore[index]
+    site.stays(lambda: value(share) > 1024)
+    assert end(process)[0] == 0
+
+
 def test_kept_shares_are_gone_on_with_by_the_next_daemon(site: Site) -> None:
     site.changes = {"on_exit": "keep"}
     share, dropped = site.component("peer0"), site.component("peer1")
