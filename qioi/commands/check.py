@@ -85,12 +85,15 @@ def tell(facts: dict[str, Any], path: Path | None, problems: list[str]) -> None:
 
 def meaning(config: Config, hierarchy: Hierarchy, problems: list[str]) -> dict[str, Any]:
     """Say what a configuration means on this host. What is in its way is added to ``problems``."""
-    from qioi.daemon.site import absent
+    from qioi.daemon.site import judge
 
     facts = {} if problems else config_facts(config)
     try:
         actuator = "auto" if config.actuator == "docker" else config.actuator
-        problems += absent(config, hierarchy, choose_access(actuator, hierarchy))
+        lines, lacks = judge(config, hierarchy, choose_access(actuator, hierarchy))
+        problems += lines
+        if away := few((one.component for one in lacks), NAMED):
+            facts["not there yet"] = f"{away}; what comes is taken up"
     except CgroupError as error:
         problems.append(f"{config.file}: {error}")
     facts |= journal_facts(config.state_dir, problems)

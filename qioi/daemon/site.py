@@ -116,8 +116,8 @@ def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str
     return (one.line for one in lacking(config, hierarchy, access))
 
 
-def require(config: Config, hierarchy: Hierarchy, access: Access) -> None:
-    """Warn of listed components that are not there. StartError: none is there, or something is not as it has to be.
+def judge(config: Config, hierarchy: Hierarchy, access: Access) -> tuple[tuple[str, ...], list[Lack]]:
+    """Give the lines that say why the daemon does not start, or, where it does, what it lacks until that comes.
 
     A component may come later than the daemon at a boot, or be stopped while the daemon is restarted: the others are
     to be protected meanwhile. One whose group is there has its log, too.
@@ -126,6 +126,14 @@ def require(config: Config, hierarchy: Hierarchy, access: Access) -> None:
     away = {one.component for one in lacks if one.group}
     anybody = config.discovers or any(one.name not in away for one in config.components)
     if not anybody or any(one.component not in away for one in lacks):
-        raise StartError(*(one.line for one in lacks))
+        return tuple(one.line for one in lacks), []
+    return (), lacks
+
+
+def require(config: Config, hierarchy: Hierarchy, access: Access) -> None:
+    """Warn of listed components that are not there. StartError: none is there, or something is not as it has to be."""
+    problems, lacks = judge(config, hierarchy, access)
+    if problems:
+        raise StartError(*problems)
     for one in lacks:
         log.warning("%s; it is taken up when it comes", one.line)

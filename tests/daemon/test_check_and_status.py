@@ -94,6 +94,20 @@ def test_check_names_what_is_wrong_with_the_file_and_with_the_host_at_once(site:
     assert "cpu.idle: " in done.stdout
 
 
+@pytest.mark.parametrize("away", [("peer1",), ("peer0", "peer1")])
+def test_check_refuses_missing_groups_only_where_the_daemon_does_not_start(site: Site, away: tuple[str, ...]) -> None:
+    groups = {name: site.component(name).parent for name in ("peer0", "peer1")}
+    for name in away:
+        groups[name].rmdir()
+    done = site.qioi("check", "-c", str(site.config()))
+    if len(away) == len(groups):
+        assert (done.returncode, done.stderr.count(": accepted is a group that exists")) == (1, 2)
+        assert "not there yet" not in done.stdout
+    else:
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "not there yet: peer1; what comes is taken up\n" in done.stdout
+
+
 def test_check_names_the_engine_without_which_the_daemon_does_not_start(site: Site) -> None:
     nowhere = {"socket": str(site.folder / "docker.sock")}
     site.changes = {"components": [], "docker": nowhere, "actuator": "docker"}
