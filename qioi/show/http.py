@@ -167,16 +167,25 @@ def serve_tcp(host: str, port: int, routes: Routes) -> Service:
     dual = socket.has_dualstack_ipv6()
     if host == "::" and not dual:
         host = "0.0.0.0"
+    six = ":" in host
+    family = socket.AF_INET6 if six else socket.AF_INET
     try:
-        six = ":" in host
-        family = socket.AF_INET6 if six else socket.AF_INET
+        socket.getaddrinfo(host, port, family)  # create_server would say of a name only that it is wrong
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=six and dual)
-    except OSError as error:
-        raise BusyError(
-            f"metrics {host}:{port}: {os.strerror(error.errno) if error.errno else error}; "
-            "name a free one with `metrics.port`, or 0 for none"
-        ) from None
+    except (OSError, UnicodeError) as error:
+        raise BusyError(why_not_served(host, port, error)) from None
     return Service(listener, "metrics", answer(routes, is_loopback(host)), is_cheap)
+
+
+def why_not_served(host: str, port: int, error: OSError | UnicodeError) -> str:
+    """Say whether it is the port or the address that cannot be used; UnicodeError: no host can have such a name."""
+    if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES):
+        return f"metrics {host}:{port}: {os.strerror(error.errno)}; name a free one with `metrics.port`, or 0 for none"
+    if isinstance(error, UnicodeError):
+        why = "no name of a host"
+    else:
+        why = str(error.strerror) if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
+    return f"metrics.listen: {host}: {why}: accepted is an address of this host, such as 127.0.0.1 or ::"
 
 
 def is_loopback(host: str) -> bool:

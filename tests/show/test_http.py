@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 import threading
 import time
@@ -233,8 +234,30 @@ def test_all_addresses_are_ipv4s_too_and_ipv6s_where_there_are_any(monkeypatch: 
 
 def test_an_ipv6_address_where_the_kernel_has_none_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
-    with pytest.raises(BusyError, match=r"metrics 2001:db8::1:0: .*name a free one"):
+    with pytest.raises(BusyError, match=r"^metrics\.listen: 2001:db8::1: .*: accepted is an address of this host"):
         serve_tcp("2001:db8::1", 0, {})
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("192.0.2.1", "Cannot assign requested address"),  # TEST-NET-1: nobody has it
+        ("ü" * 64, "no name of a host"),
+        ("peer..example", "no name of a host"),
+        ("[::1]", r"(?!Unknown error).*"),  # which of its words the resolver says depends on name servers
+    ],
+)
+def test_an_address_that_cannot_be_listened_on_is_named(host: str, why: str) -> None:
+    accepted = r": accepted is an address of this host, such as 127\.0\.0\.1 or ::$"
+    with pytest.raises(BusyError, match=rf"^metrics\.listen: {re.escape(host)}: {why}{accepted}"):
+        serve_tcp(host, 0, {})
+
+
+def test_a_port_that_is_somebody_elses_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BusyError, match=rf"^metrics 127\.0\.0\.1:{port}: Address already in use; name a free one"):
+            serve_tcp("127.0.0.1", port, {})
 
 
 @pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
