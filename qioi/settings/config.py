@@ -76,6 +76,13 @@ def owed(value: object) -> float | str:
     return float(value)
 
 
+def label_values(value: object) -> str | list[str]:
+    """Accept a text, or some of them: each by itself would be a problem of its own to pydantic."""
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+        return value
+    raise ValueError("accepted is a text, or a list of texts (quote numbers)")
+
+
 class TlsConfig(Strict):
     """How an https endpoint is asked: trusted authorities, our certificate and its key."""
 
@@ -103,7 +110,7 @@ class ThroughputConfig(Strict):
     """What counts as a channel's commits: a counter on the pages of its components' ``metrics_url``."""
 
     metric: Annotated[str, AfterValidator(metric_name)]
-    labels: dict[str, str | list[str]] = Field(default_factory=dict)
+    labels: dict[str, Annotated[str | list[str], PlainValidator(label_values)]] = Field(default_factory=dict)
     combine: Literal["sum", "max"] = "sum"
 
     def count(self) -> Count:

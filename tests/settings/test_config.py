@@ -350,6 +350,13 @@ def test_any_value_is_accepted_or_refused_in_words(tmp_path: Path, key: str, val
     assert all(": " in problem for problem in caught)
 
 
+@pytest.mark.parametrize("value", [200, ["x", 1], None])
+def test_a_label_that_is_no_text_is_one_problem(tmp_path: Path, value: object) -> None:
+    change = {"channels": {"red": {"throughput": {"metric": "a_total", "labels": {"op": value}}}}}
+    said = f"{json.dumps(value)}: accepted is a text, or a list of texts (quote numbers)"
+    assert problems(tmp_path, {**GOOD, **change}) == [f"qioi.yaml: channels.red.throughput.labels.op: {said}"]
+
+
 def test_a_channel_may_say_what_counts(tmp_path: Path) -> None:
     path = tmp_path / "qioi.yaml"
     node = {"name": "db1", "role": "replica", "cgroup": "db1", "channels": ["db"], "metrics_url": "http://127.0.0.1:1/"}
