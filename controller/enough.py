@@ -59,6 +59,11 @@ class Enough:
             if name in there or now - self._there[name] < (0.0 if room and name not in self._pinned else GONE_AFTER)
         }
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Go on with what is known of components under the names that they have now, by those that they had."""
+        moved = {after: self.known[name] for name, after in names.items() if name in self.known}
+        self.known = {name: factor for name, factor in self.known.items() if name not in names} | moved
+
     def share(self, period: Period, component: Component) -> float | None:
         """Give the share that has been enough, while the host is full."""
         host, factor = load_of(period.host, component), self.known.get(component.name)

@@ -179,18 +179,20 @@ class Daemon:
     def _go_on(self, before: Snapshot) -> Snapshot:
         """Adopt the roster's listing.
 
-        Components that stay keep their share and their laws' memory. Components that left, or that no policy covers,
-        are restored.
+        Components that stay keep their share and their laws' memory. One whose group another name has now keeps its
+        share, and what was enough. Components that left, or that no policy covers, are restored.
         """
         listing = self._listing = self._roster.listing(self._observer.seen())
         self._controller.adopt(listing.policies)
         self._actor.owners = listing.owners
         self._best_effort.labelled = listing.best_effort
-        groups = {one.name: one.cgroup for one in listing.components if self._controller.policies_for(one)}
-        for one in before.components:
-            if groups.get(one.name) != one.cgroup:
+        names = {one.cgroup: one.name for one in listing.components if self._controller.policies_for(one)}
+        others = [one for one in before.components if names.get(one.cgroup) != one.name]
+        for one in others:
+            if one.cgroup not in names:
                 self._actor.put_back(one.name, one.cgroup)
-                self._forget(one.name)
+            self._forget(one.name)
+        self._controller.enough.rename({one.name: names[one.cgroup] for one in others if one.cgroup in names})
         self._observer.watch(listing.components, listing.policies)
         known = {(one.name, one.cgroup): one for one in before.components}
         rows = (blank_row(one) for one in listing.components)

@@ -55,6 +55,22 @@ def test_a_component_that_is_gone_is_remembered_for_a_restart_and_no_longer() ->
     assert enough.known == {"peer0": 8.0}
 
 
+@pytest.mark.parametrize(
+    ("names", "known"),
+    [
+        ({}, {"a": 2.0, "b": 4.0}),
+        ({"a": "c"}, {"b": 4.0, "c": 2.0}),
+        ({"a": "b"}, {"b": 2.0}),  # the group that had the name before is gone
+        ({"a": "b", "b": "a"}, {"a": 4.0, "b": 2.0}),
+        ({"c": "b"}, {"a": 2.0, "b": 4.0}),  # of that one nothing was known
+    ],
+)
+def test_what_is_known_goes_with_a_name(names: dict[str, str], known: dict[str, float]) -> None:
+    enough = Enough({"a": 2.0, "b": 4.0})
+    enough.rename(names)
+    assert enough.known == known
+
+
 def test_one_that_had_full_cpus_of_its_own_is_remembered_while_the_host_has_room_elsewhere() -> None:
     enough, pinned = Enough({}), replace(ROOM, pinned={"peer0": FULL})
     enough.step(period(1.0, 8192, host=pinned, age=0.1))

@@ -37,6 +37,23 @@ def test_a_restart_takes_up_what_was_enough_although_nobody_sends(tmp_path: Path
     assert KnownShares(tmp_path / "state").load() == {}
 
 
+def test_a_group_that_a_reload_gives_another_name_keeps_its_share_and_what_was_enough(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "g/p"), peer("peer1", "g/q")], channels={"red": {}})
+    site.toy.tps, site.toy.waits = {"red": 100.0}, {"peer0": (0.4, 0.6), "peer1": (0.4, 0.6)}
+    site.run(10)
+    raised = site.weight("g/p")
+    assert raised > 300
+    site.toy.ages, site.toy.waits = {"red": 600.0}, {"org1-peer": (0.004, 0.001)}  # nobody sends
+    site.configure(components=[peer("org1-peer", "g/p")])
+    site.snapshot = site.daemon.adopt(site.config, site.snapshot)
+    assert (site.weight("g/p"), site.weight("g/q")) == (raised, 100)
+    site.run(120)
+    assert site.weight("g/p") == pytest.approx(raised, rel=0.15)
+    assert site.component("org1-peer").original == 1024
+    site.guard.restore()
+    assert site.weight("g/p") == 100
+
+
 def test_a_restart_on_a_host_with_room_raises_nobody_before_it_knows_who_works(tmp_path: Path) -> None:
     """Before the first accounts of its own components, all work looks foreign."""
     site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {}})
