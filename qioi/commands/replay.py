@@ -118,8 +118,8 @@ def as_json(found: Replay) -> dict[str, Any]:
         "timeline": [
             {
                 "time": point.time,
-                "throughput": {reading.channel: reading.throughput for reading in point.readings},
-                "shares": dict(point.shares),
+                "throughput": point.throughput,
+                "shares": point.shares,
             }
             for point in found.points
         ],
@@ -207,7 +207,7 @@ def _row(span: Span) -> list[str]:
 
 def _curve(name: str, found: Replay, width: int) -> Text:
     """Draw throughput over time: one character is the mean of its stretch of time."""
-    known = [(point.time, value) for point in found.points if (value := _value(point, name)) is not None]
+    known = [(point.time, value) for point in found.points if (value := point.throughput.get(name)) is not None]
     if not known:
         return Text(f"{name}: shorter than the window of {found.window:g} s, no reading")
     values = [value for _, value in known]
@@ -226,7 +226,7 @@ def _timeline(found: Replay) -> Table:
     for part in _parts(found.points, _ROWS):
         rates = [
             _tps(_mean(known))
-            if (known := [value for point in part if (value := _value(point, name)) is not None])
+            if (known := [value for point in part if (value := point.throughput.get(name)) is not None])
             else "-"
             for name in found.channels
         ]
@@ -253,12 +253,8 @@ def _decisions_table(found: Replay) -> Table:
 
 
 def _below(points: Sequence[Point], name: str, limit: float) -> float:
-    known = [value for point in points if (value := _value(point, name)) is not None]
+    known = [value for point in points if (value := point.throughput.get(name)) is not None]
     return sum(value < limit for value in known) / len(known) if known else 0.0
-
-
-def _value(point: Point, name: str) -> float | None:
-    return next((reading.throughput for reading in point.readings if reading.channel == name), None)
 
 
 def _table(*headings: str) -> Table:

@@ -90,7 +90,8 @@ class Point:
     """One period of the replay."""
 
     time: float
-    readings: tuple[ChannelReading, ...]
+    #: Channel -> transactions per second, as far as it is known.
+    throughput: Mapping[str, float | None]
     #: Component -> share in force after this period's decisions.
     shares: Mapping[str, int]
 
@@ -282,8 +283,13 @@ def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...
                 decision = controller.decide(period_of(now, one, shares[one.name], readings, owed), NOTHING_FOUND, one)
                 if decision is not None and decision.changes:
                     decisions.append(TimedDecision(now, decision))
-                    shares[one.name] = decision.shares
-        points.append(Point(now, tuple(readings.values()), dict(shares)))
+                    shares = {**shares, one.name: decision.shares}
+        rates = {channel: reading.throughput for channel, reading in readings.items()}
+        # A log of months has millions of periods: those that are alike have their values in common.
+        if points and points[-1].throughput == rates:
+            points.append(Point(now, points[-1].throughput, shares))
+        else:
+            points.append(Point(now, rates, shares))
     return tuple(points), tuple(decisions)
 
 

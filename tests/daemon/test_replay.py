@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,21 @@ def test_a_clock_that_is_set_back_and_a_pause_of_years(tmp_path: Path) -> None:
     assert found["logs"][0]["clock_steps"] == 1
     assert found["channels"]["c"]["missing_blocks"] == 0
     assert len(found["timeline"]) < 1000
+
+
+def test_a_log_of_few_blocks_takes_little_memory_however_long_it_is(tmp_path: Path) -> None:
+    """Its periods are many more than its lines."""
+    log = tmp_path / "p.log"
+    log.write_text("".join(line(block, 59 * block) for block in range(60)))
+    tracemalloc.start()
+    try:
+        found = replay([log], Plan(), threshold=0.5)
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(found.points) > 3400
+    assert size / len(found.points) < 200
+    assert 1024 == found.points[0].shares["p"] < found.points[-1].shares["p"]
 
 
 def test_peers_that_disagree_are_told_of(tmp_path: Path) -> None:
