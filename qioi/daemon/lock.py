@@ -41,8 +41,8 @@ class HostLock:
         with usable(path, "a file that this user can make and write"):
             self._descriptor, writable = open_lock(path)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            take(self._descriptor, path)
+        except BlockingIOError:
             holder = holder_of(self._descriptor) or os.read(self._descriptor, 32).decode(errors="replace").strip()
             os.close(self._descriptor)
             raise LockedError(f"{path}: a QiOi daemon is running already (pid {holder or 'unknown'})") from None
@@ -75,7 +75,7 @@ class TreeLock:
         with usable(Path(folder), "a folder"):
             self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            take(self._descriptor, Path(folder))
         except BlockingIOError:
             pid = holder_of(self._descriptor)
             self.close()
@@ -104,6 +104,17 @@ def open_lock(path: Path) -> tuple[int, bool]:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
     os.fchmod(descriptor, 0o600)  # who may read it may lock it
     return descriptor, True
+
+
+def take(descriptor: int, path: Path) -> None:
+    """Lock an open file, or close it if it cannot be locked. BlockingIOError: somebody holds the lock; LockError."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        os.close(descriptor)
+        raise LockError(f"{path}: {error.strerror}: accepted is a place that can be locked (flock(2))") from None
 
 
 @contextmanager

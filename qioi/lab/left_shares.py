@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from qioi.daemon.lock import HostLock, LockedError
+from qioi.daemon.lock import HostLock, LockedError, LockError
 from qioi.daemon.recover import recover, tell
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.processes.errors import LabError
@@ -17,7 +17,7 @@ def restore_left(state_dir: Path, hierarchy: Hierarchy) -> None:
         return
     try:
         lock = HostLock(state_dir)
-    except LockedError as error:
+    except (LockedError, LockError) as error:
         raise LabError(str(error)) from None
     try:
         recovery = recover(state_dir, default_record_dir(state_dir), hierarchy)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -9,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from descriptors import open_files
 from ports import reserved
 from refusing import read_only
 from running import Site, end
@@ -113,6 +116,22 @@ def test_a_lock_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
     os.mknod(lock, stat.S_IFCHR | 0o600, os.makedev(1, 7))  # a /dev/full of its own
     with pytest.raises(LockError, match=rf"^{lock}: Invalid argument: accepted is a file that this user can"):
         HostLock(tmp_path)
+
+
+@pytest.mark.parametrize("lock", [HostLock, TreeLock])
+def test_a_file_system_without_locks_is_no_daemon_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: type[HostLock | TreeLock]
+) -> None:
+    """As an NFS whose lock service does not answer; none is at hand in a test."""
+    monkeypatch.setenv(HOST_LOCK, str(tmp_path))
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(LockError, match=rf"^{tmp_path}(/lock)?: No locks available: accepted is a place that can be"):
+        lock(tmp_path)
+    assert open_files(tmp_path) == 0
 
 
 def test_a_lock_on_a_read_only_disk_is_told_where_there_is_no_file_to_lock(tmp_path: Path) -> None:

@@ -72,3 +72,12 @@ def test_a_daemon_that_still_runs_restores_by_itself(lab: Lab, left: Left) -> No
         lab.down()
     assert left.journal.file.exists()
     lock.close()
+
+
+def test_a_lock_that_cannot_be_had_is_told_in_one_line(lab: Lab, left: Left) -> None:
+    lock = lab.directory / DAEMON_STATE / "lock"
+    lock.mkdir()
+    with pytest.raises(LabError, match=f"^{lock}: Is a directory: accepted is a file"):
+        lab.down()
+    assert left.journal.file.exists()
+    lock.rmdir()
