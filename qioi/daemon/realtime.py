@@ -17,6 +17,8 @@ log = logging.getLogger("qioi")
 
 #: Microseconds that the loop may run with real-time priority without a pause.
 RT_MICROSECONDS = 1_000_000
+#: The shortest hard limit, in microseconds, that leaves the loop time to give the priority up before it is killed.
+SHORTEST = 2 * RT_MICROSECONDS
 #: Seconds after which the priority is asked for again that was given up or refused.
 AGAIN = 600.0
 
@@ -79,8 +81,13 @@ class Realtime:
 
 
 def limit(microseconds: int) -> None:
-    """Bound how long the process may run with real-time priority without a pause. OSError; ValueError."""
-    resource.setrlimit(resource.RLIMIT_RTTIME, (microseconds, resource.RLIM_INFINITY))
+    """Bound how long the process may run with real-time priority without a pause. OSError; ValueError.
+
+    At the hard limit the kernel kills the process, so one below :data:`SHORTEST` has to go, which takes
+    CAP_SYS_RESOURCE.
+    """
+    most = resource.getrlimit(resource.RLIMIT_RTTIME)[1]
+    resource.setrlimit(resource.RLIMIT_RTTIME, (microseconds, most if most >= SHORTEST else resource.RLIM_INFINITY))
 
 
 def in_force() -> bool:

@@ -48,6 +48,33 @@ def test_a_loop_that_does_not_pause_gives_realtime_up_says_so_and_has_it_again_l
     assert (done.returncode, done.stdout.splitlines()) == (0, 2 * one), done.stderr
 
 
+#: Asks for the priority under the unit's capabilities, and tells the answer, the priority and the limits.
+LIMITED = """
+import os, resource
+from qioi.daemon.realtime import Realtime
+print(Realtime(True).take(), os.sched_getscheduler(0) == os.SCHED_RR, *resource.getrlimit(resource.RLIMIT_RTTIME))
+os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+"""
+UNIT = ["setpriv", "--bounding-set=-sys_resource"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop a capability")
+@pytest.mark.parametrize(
+    ("hard", "said"),
+    [
+        ("unlimited", "None True 1000000 -1"),
+        (2_000_000, "None True 1000000 2000000"),  # twice the bound: time to give it up before the kernel kills
+        (1_999_999, "real-time priority: not allowed to raise maximum limit False 1999999 1999999"),
+    ],
+)
+def test_a_hard_limit_that_may_not_be_raised_is_kept_where_it_is_long_enough(hard: object, said: str) -> None:
+    with realtime():
+        pass  # skipped where it is refused
+    command = ["prlimit", f"--rttime={hard}", *UNIT, sys.executable, "-c", LIMITED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{said}\n"), done.stderr
+
+
 class Kernel:
     """The kernel's answers: a priority, and whether it grants one."""
 
