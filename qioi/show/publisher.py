@@ -148,10 +148,12 @@ class Publisher:
         return encode({"message": message})
 
     def _adopt(self, query: Query) -> bytes:
-        name, known = query.get("component", ""), [one.name for one in self._snapshot.components]
+        name, known = query.get("component", ""), {one.name: one for one in self._snapshot.components}
         if name not in known:
             raise RefusedError(f"component {name!r}: not watched: accepted are {few(known, ACCEPTED)}")
         self._orders.take_up(name)
+        if not known[name].taken and known[name].problem is None:  # a problem may be a share left alone for a pause
+            return encode({"message": f"{name}: nothing to take up: none of its shares is left alone"})
         log.info("%s is to be taken up again, over the socket", name)
         return encode({"message": f"{name}: taken up again from the next period on, with what it has as its original"})
 

@@ -60,6 +60,8 @@ def test_another_value_is_left_alone_and_alerted_of_until_it_is_adopted(site: To
 
 
 def test_the_order_names_components_that_are_watched(site: ToySite) -> None:
+    write(site, 150)
+    site.run(2)
     ordered: list[str] = []
     publisher = Publisher(site.snapshot, site.hierarchy, Orders(Thresholds({}), lambda _: None, ordered.append))
     adopt = publisher.routes()["POST /adopt"][1]
@@ -68,6 +70,21 @@ def test_the_order_names_components_that_are_watched(site: ToySite) -> None:
         adopt({"component": "peer9"})
     assert ordered == ["peer0"]
     assert "POST /adopt" not in publisher.shown("127.0.0.1")
+
+
+def test_a_component_that_nobody_else_has_changed_has_nothing_to_be_taken_up(site: ToySite) -> None:
+    publisher = Publisher(site.snapshot, site.hierarchy, Orders(Thresholds({}), lambda _: None, site.daemon.take_up))
+    adopt = publisher.routes()["POST /adopt"][1]
+    nothing = b"peer0: nothing to take up: none of its shares is left alone"
+    assert nothing in adopt({"component": "peer0"})
+    write(site, 100)  # back to the original: left alone for a pause
+    site.run(2)
+    publisher.publish(site.snapshot)
+    assert b"peer0: taken up again" in adopt({"component": "peer0"})
+    site.run(2)
+    publisher.publish(site.snapshot)
+    assert nothing in adopt({"component": "peer0"})
+    assert site.weight("g/p") == 300
 
 
 def test_a_group_above_that_somebody_else_has_set_is_adopted_with_its_component(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_every_page_is_answered_and_such_names_may_be_asked_for(site: ToySite, t
         assert [one["name"] for one in document["components"]] == [ONE, OTHER]
         assert get_json(tmp_path / "sock", "/explain", component=OTHER)["component"] == OTHER
         answer = request_json(tmp_path / "sock", "POST", "/adopt", {"component": ONE})
-        assert answer["message"].startswith(f"{ONE}: taken up again")
+        assert answer["message"].startswith(f"{ONE}: nothing to take up")
 
 
 @pytest.mark.parametrize(("method", "route"), [("GET", "/explain"), ("POST", "/adopt"), ("POST", "/mine")])
