@@ -36,10 +36,11 @@ from qioi.monitor.commits.interval import BlockInterval
 
 #: Seconds: three of Fabric's default batch timeouts.
 DEFAULT_WINDOW = 6.0
-#: Seconds after which a silent peer no longer holds up the front of a channel that others have begun anew. It is long,
-#: since where nothing is committed all peers are silent: what one catches up with then is old. Only a peer that is
-#: listed and dead needs it; one that leaves is forgotten, and one that begins anew says so itself.
-_PEER_EXPIRY = 86_400.0
+#: Seconds after which a peer, whose log or page of metrics is silent, no longer holds up the front of a channel that
+#: others have begun anew. It is long, since where nothing is committed all peers are silent: what one catches up with
+#: then is old. Only a peer that is listed and dead needs it; one that leaves is forgotten, and one that begins anew
+#: says so itself.
+PEER_EXPIRY = 86_400.0
 #: Blocks in a row after which a jump is no longer taken back.
 _SETTLED = 16
 #: Commits kept per channel; beyond it the two oldest become one.
@@ -230,7 +231,7 @@ class Throughput:
         if counted.transactions > commit.transactions or counted.time > instant or channel.front is None:
             return False
         first = next(iter(channel.chains.values()))
-        if first.supports < channel.front or instant - first.seen > _PEER_EXPIRY:
+        if first.supports < channel.front or instant - first.seen > PEER_EXPIRY:
             return False
         chain.head, chain.run = commit.block, chain.run + 1
         chain.seen = max(chain.seen, instant)
@@ -278,7 +279,7 @@ class Throughput:
             return
         supported = -1
         for chain in channel.chains.values():
-            if event.time - chain.seen <= _PEER_EXPIRY:
+            if event.time - chain.seen <= PEER_EXPIRY:
                 supported = max(supported, chain.supports)
                 if supported >= channel.front:  # the usual case, for most reports of every block
                     return

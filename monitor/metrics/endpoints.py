@@ -21,6 +21,7 @@ from qioi.model.counting import Count
 from qioi.model.names import in_one_line
 from qioi.monitor.commits.counters import Skip
 from qioi.monitor.commits.sources import Channels, SourceState
+from qioi.monitor.commits.throughput import PEER_EXPIRY
 from qioi.monitor.metrics.counted import CountedThroughput
 from qioi.monitor.metrics.exposition import CHUNK, Page, PageReader
 from qioi.monitor.metrics.page_throughput import PageThroughput
@@ -30,8 +31,6 @@ from qioi.monitor.metrics.short_heads import ShortHeaded
 EVERY = 1.0
 #: Seconds that an endpoint may take over any step of an answer, and over all of them.
 TIMEOUT, LONGEST = 2.0, 5.0
-#: Seconds after its last page for which a peer holds up the front of its channels, as for logs.
-GONE = 86_400.0
 #: Bytes of a page; a peer with a thousand channels has less.
 MAX_PAGE = 16 * 1024 * 1024
 
@@ -229,7 +228,7 @@ class MeteredChannels:
         for key, endpoint in self._endpoints.items():
             for look in endpoint.take(now):
                 self._take(key, look)
-            if key in self._heard and now - self._heard[key] > GONE:
+            if key in self._heard and now - self._heard[key] > PEER_EXPIRY:
                 del self._heard[key]
                 self._pages.forget(key[0])
         return {channel: self._choose(logged, now) for channel, logged in self._logs.read(now).items()}

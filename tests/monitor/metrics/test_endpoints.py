@@ -17,9 +17,10 @@ from waiting import until
 
 from qioi.model import Component, Credentials, Role
 from qioi.model.counting import Count
+from qioi.monitor.commits.throughput import PEER_EXPIRY
 from qioi.monitor.logs.component_logs import LogChannels
 from qioi.monitor.metrics import endpoints
-from qioi.monitor.metrics.endpoints import GONE, LONGEST, Endpoint, MeteredChannels
+from qioi.monitor.metrics.endpoints import LONGEST, Endpoint, MeteredChannels
 
 #: An answer, as bytes that are sent one after the other, with a pause in seconds between them.
 Answer = Callable[[], Iterator[tuple[bytes, float]]]
@@ -106,7 +107,7 @@ def test_a_peer_of_every_channel_is_believed_about_all() -> None:
 def test_a_peer_that_answers_no_more_is_forgotten_after_a_day() -> None:
     with answering(fixed(rows("red", 5, 50))) as url, closing(channels(("peer0", url, ()))) as metered:
         until(lambda: looks(metered) > 0)
-        for later, height in ((GONE - 60, 5), (GONE + 60, None)):
+        for later, height in ((PEER_EXPIRY - 60, 5), (PEER_EXPIRY + 60, None)):
             metered.read(time.monotonic() + later)
             assert metered._pages.reading("red", time.monotonic()).height == height
 
