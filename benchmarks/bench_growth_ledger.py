@@ -105,10 +105,13 @@ def rate(used: list[tuple[float, float]], window: tuple[float, float]) -> float:
 
 
 def fill(lab: Lab, shape: Shape, channel: str, folder: Path) -> None:
-    """Write new keys until the channel has as many as the shape wants, or a little more."""
+    """Write new keys until the channel has as many as the shape wants, or a little more.
+
+    A warm-up would write some that are not counted.
+    """
     keys = 0
     while keys < shape.keys:
-        with LoadRun(lab, plan(shape, channel, FILLING), folder) as run:
+        with LoadRun(lab, replace(plan(shape, channel, FILLING), warmup=0.0), folder) as run:
             while run.running():
                 time.sleep(0.1)
             written = run.result().figures.committed
