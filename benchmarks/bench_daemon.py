@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,6 +53,8 @@ time.sleep(1e6)
 CHANNEL = 50
 #: Seconds until the daemon is taken as settled; how many of its periods are looked at once it was accounted for.
 SETTLE, LOOKS = 5.0, 5
+#: What the rate of blocks may be off by, as a part of it: the daemon's cost is that of the rate.
+OFF = 0.1
 ROLES = ["peer"] * 4 + ["orderer"] * 3 + ["chaincode"] * 5
 
 
@@ -95,7 +98,8 @@ def main() -> None:
         print(
             f"{name}: {result['components']} components, {result['threads']} threads, {result['seconds']:.0f} s: "
             f"{result['cpu_percent']:.2f} % of one core, {result['rss_mb']:.1f} MB RSS, "
-            f"work of a period {result['loop_ms']:.2f} ms, {result['open_files']} open files",
+            f"work of a period {result['loop_ms']:.2f} ms, {result['open_files']} open files, "
+            f"{result['blocks']:.2f} blocks/s of each peer and channel",
             flush=True,
         )
         results.append({"shape": name, **result})
@@ -166,6 +170,21 @@ def populate(parents: list[Path], number: int, pid: int, folder: Path, shape: Sh
     return component
 
 
+def paced(length: float, blocks: float, write: Callable[[], None]) -> float:
+    """Write ``blocks`` a second for so many seconds, one at least; give how many a second there were.
+
+    A write that takes long is made up for by the next ones, so that larger hosts have the same rate.
+    """
+    began, number = time.monotonic(), 0
+    while True:
+        write()
+        number += 1
+        time.sleep(max(0.0, began + number / blocks - time.monotonic()))
+        elapsed = time.monotonic() - began
+        if elapsed >= length:
+            return number / elapsed
+
+
 def watch(
     daemon: subprocess.Popen[bytes], folder: Path, logs: list[tuple[Path, str]], shape: Shape, seconds: float
 ) -> dict[str, float]:
@@ -177,26 +196,22 @@ def watch(
     socket = folder / "state" / "qioi.sock"
     blocks = itertools.count(1)
 
-    def write(length: float) -> None:
-        """Write blocks for so many seconds, one at least."""
-        until = time.monotonic() + length
-        while True:
-            write_block(logs, next(blocks), shape.noise)
-            time.sleep(1 / shape.blocks)
-            if daemon.poll() is not None:
-                raise SystemExit("the daemon has ended; see its message above")
-            if time.monotonic() >= until:
-                return
+    def write() -> None:
+        if daemon.poll() is not None:
+            raise SystemExit("the daemon has ended; see its message above")
+        write_block(logs, next(blocks), shape.noise)
 
     while not loop_seconds(socket):  # starting is no part of what it costs
-        write(0)
-    write(SETTLE)
+        paced(0, shape.blocks, write)
+    paced(SETTLE, shape.blocks, write)
     began, used = time.monotonic(), cpu_seconds(process)
-    write(seconds)
+    real = paced(seconds, shape.blocks, write)
     elapsed, used = time.monotonic() - began, cpu_seconds(process) - used
+    if abs(real / shape.blocks - 1) > OFF:
+        raise SystemExit(f"{real:.2f} blocks/s were written to each log, not {shape.blocks:g}: the host is too slow")
     loops = []
     for _ in range(LOOKS):
-        write(1.0)
+        paced(1.0, shape.blocks, write)
         loops.append(loop_seconds(socket))
     status = get_json(socket, "/status")
     assert sum(source["commits"] for source in status["sources"]) > 0, "the daemon has read no commit"
@@ -204,6 +219,7 @@ def watch(
         "components": shape.components,
         "threads": shape.threads * shape.components,
         "seconds": elapsed,
+        "blocks": real,
         "cpu_percent": 100 * used / elapsed,
         "rss_mb": process.memory_info().rss / 1e6,
         "open_files": process.num_fds(),
