@@ -18,8 +18,6 @@ import statistics
 import subprocess
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,8 +26,10 @@ import click
 import psutil
 
 from qioi.lab.machine import machine
-from qioi.lab.network import find_binary
+from qioi.lab.network import find_binary, load_network
+from qioi.lab.readiness import ask, refuse_busy_ports
 from qioi.lab.signals import ending_signals_interrupt
+from qioi.processes.errors import LabError
 
 LEDGER = Path(__file__).resolve().parent.parent / "ledger"
 PEER = "peer0-org1"
@@ -52,6 +52,7 @@ class Peer:
     def __init__(self, network: Path, binary: Path) -> None:
         self.network = network
         self.binary = binary
+        self.whole = load_network(network / "network.json")
         nodes: list[dict[str, Any]] = json.loads((network / "network.json").read_text())["nodes"]
         self.node = next(node for node in nodes if node["name"] == PEER)
         self.ledger = network / self.node["data"] / "channels" / "mychannel"
@@ -65,15 +66,23 @@ class Peer:
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def start(self) -> Start:
-        """Run it until it serves, then end it."""
+        """Run it until it serves, then end it. It ends with this process."""
+        try:
+            refuse_busy_ports(self.whole)
+        except LabError as error:
+            raise click.ClickException(str(error)) from error
         self.forget()
+        command = ["setpriv", "--pdeathsig", "KILL", "--", str(self.binary), *self.node["args"]]
         begun = time.monotonic()
         with (self.network / "peer.log").open("ab") as log:
-            process = subprocess.Popen([self.binary, *self.node["args"]], cwd=self.network, stderr=log)
+            process = subprocess.Popen(command, cwd=self.network, stderr=log)
         try:
-            while not answers(self.node["operations"]):
-                if process.poll() is not None:
+            while True:
+                serves = ask(self.node["operations"], "/healthz") is not None
+                if process.poll() is not None:  # the answer was another's
                     raise click.ClickException(f"the peer has ended: see {self.network / 'peer.log'}")
+                if serves:
+                    break
                 time.sleep(0.005)
             served, memory = time.monotonic(), psutil.Process(process.pid).memory_info().rss
             process.terminate()
@@ -82,15 +91,6 @@ class Peer:
         finally:
             process.kill()
             process.wait()
-
-
-def answers(address: str) -> bool:
-    """Tell whether the node serves."""
-    try:
-        with urllib.request.urlopen(f"http://{address}/healthz", timeout=5) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def make(network: Path, binary: Path, base_port: int) -> None:
