@@ -145,7 +145,7 @@ class Laws:
         file.write_text(json.dumps(asdict(row), indent=2) + "\n")
         click.echo(
             f"{load}, {count} sysbench, {name}: {row.tps:.0f} tps, p95 {spread([row.p95], milliseconds)}, sysbench "
-            f"{row.events:.0f}/s, shares move {percent(row.movement)} in {row.seconds:.0f} s"
+            f"{row.events:.0f}/s, shares move {percent(row.movement)} in {row.looked_at:.0f} s"
         )
         return row
 

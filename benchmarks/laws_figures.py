@@ -54,8 +54,8 @@ CONDITIONS = {
 class Row:
     """One condition's figures: tps, ms, CPUs, sysbench events per second; ``movement`` as a part of the least share.
 
-    ``busy_cores`` are the whole machine's: what runs outside of the lab, and the kernel, are among them. ``steal`` are
-    the CPUs that the hypervisor gave to others.
+    ``seconds`` are the window's. ``busy_cores`` are the whole machine's: what runs outside of the lab, and the kernel,
+    are among them. ``steal`` are the CPUs that the hypervisor gave to others.
     ``undisturbed`` are sysbench's events per core-second without a ledger, measured in the same repeat. Where nothing
     that was due in the window was committed there are no latencies.
     """
@@ -82,6 +82,11 @@ class Row:
     undisturbed: float | None = None
 
     @property
+    def looked_at(self) -> float:
+        """Seconds within which ``movement`` was looked for."""
+        return min(STEADY, self.seconds)
+
+    @property
     def outside(self) -> float:
         """CPUs that were used outside of the lab."""
         sysbench = self.events / self.events_per_core if self.events_per_core else 0.0
@@ -93,7 +98,6 @@ def condense(
 ) -> Row:
     """Keep of an arm's figures what the laws are compared by."""
     result = parse_result(json.loads((folder / "load.json").read_text()), folder / "load.json")
-    moved, seconds = movement(folder / "samples.csv", result.start, result.end)
     load_figures = figures.load
     p50, p95, p99 = (
         one if load_figures.committed else None for one in (load_figures.p50, load_figures.p95, load_figures.p99)
@@ -115,22 +119,21 @@ def condense(
         busy_cores=figures.quiet.cores_busy,
         events=figures.interferer.events,
         events_per_core=figures.interferer.events_per_core,
-        movement=moved,
-        seconds=seconds,
+        movement=movement(folder / "samples.csv", result.start, result.end),
+        seconds=result.end - result.start,
         steal=figures.quiet.steal * machine().cores,
         undisturbed=undisturbed,
     )
 
 
-def movement(samples: Path, start: float, end: float) -> tuple[float, float]:
-    """Give the widest range of any one share within a minute, to its least, and how long was looked at in s."""
+def movement(samples: Path, start: float, end: float) -> float:
+    """Give the widest range of any one share within a minute of a window, to its least."""
     shares: dict[str, list[tuple[float, float]]] = {}
     with samples.open() as file:
         for line in csv.DictReader(file):
             if line["shares"] and start <= float(line["unix"]) <= end:
                 shares.setdefault(line["name"], []).append((float(line["unix"]), float(line["shares"])))
-    widest = max((within(series) for series in shares.values()), default=0.0)
-    return widest, min(STEADY, end - start)
+    return max((within(series) for series in shares.values()), default=0.0)
 
 
 def within(series: Sequence[tuple[float, float]]) -> float:
@@ -194,7 +197,7 @@ def table(rows: Iterable[Row], cores: int) -> str:
             spread([row.events for row in its], lambda value: f"{value:.0f}") if condition else "-",
             *(spread(parts, percent) for parts in got),
             spread([row.peers_delay for row in its], milliseconds),
-            f"{spread([row.movement for row in its], percent)} in {its[0].seconds:.0f} s",
+            f"{spread([row.movement for row in its], percent)} in {its[0].looked_at:.0f} s",
         )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -17,6 +17,7 @@ from qioi.lab.flush_probe import FlushFigures
 from qioi.lab.machine import Quiet, machine
 from qioi.model import Role
 
+NOBODY = InterfererFigures(0, 0.0, 0.0)
 #: Alone: ledger and client use 1.25 CPUs, and a tenth of one is used outside of the lab.
 ROW = Row("fixed", 0, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 1.35, 0.0, None, 0.0, 25.0, 0.0)
 
@@ -38,19 +39,18 @@ def test_only_the_window_and_components_count(tmp_path: Path) -> None:
     file = tmp_path / "samples.csv"
     lines = ["unix,name,role,shares", "99,a,peer,9999", "100,a,peer,1024", "110,a,peer,1126.4", "110,sysbench1,,"]
     file.write_text("\n".join(lines) + "\n")
-    moved, seconds = movement(file, 100, 120)
-    assert (moved, seconds) == (pytest.approx(0.1), 20)
+    assert movement(file, 100, 120) == pytest.approx(0.1)
 
 
-def test_what_the_hypervisor_takes_is_counted_in_cpus_as_all_else(tmp_path: Path) -> None:
-    """A tenth of all cores went to others."""
-    (tmp_path / "samples.csv").write_text("unix,name,role,shares\n")
+def condensed(folder: Path, seconds: float, interferers: InterfererFigures) -> Row:
+    """Give the row of a window of so many seconds, in which a tenth of all cores went to others."""
+    (folder / "samples.csv").write_text("unix,name,role,shares\n")
     result = {
-        "started": "2026-11-25T12:00:00Z", "seconds": 10, "intended_rate": 500, "throughput_tps": 500,
+        "started": "2026-11-25T12:00:00Z", "seconds": seconds, "intended_rate": 500, "throughput_tps": 500,
         "latency_ms": {"mean": 3, "p50": 3, "p95": 6, "p99": 7, "max": 9},
         "committed": 5000, "failed": 0, "unsent": 0, "timeseries": [],
     }  # fmt: skip
-    (tmp_path / "load.json").write_text(json.dumps(result))
+    (folder / "load.json").write_text(json.dumps(result))
     figures = ArmFigures(
         ALONE,
         ALONE,
@@ -58,12 +58,22 @@ def test_what_the_hypervisor_takes_is_counted_in_cpus_as_all_else(tmp_path: Path
         {Role.PEER: RoleFigures(0.2, 0.1, 0.2, 1000, 1.0)},
         0.25,
         0.0,
-        InterfererFigures(0, 0.0, 0.0),
+        interferers,
         FlushFigures(200, 0.2, 0.9, 4.0),
         Quiet(10.0, 0.1, 1.5, None),
         SeriesFigures((), (), (), (), ()),
     )
-    row = condense("fixed", 0, 1, ALONE, figures, tmp_path)
+    return condense("fixed", interferers.count, 1, ALONE, figures, folder)
+
+
+def test_a_window_longer_than_shares_are_looked_at_keeps_its_length(tmp_path: Path) -> None:
+    row = condensed(tmp_path, 90, NOBODY)
+    assert (row.seconds, row.looked_at) == (90.0, 60.0)
+    assert condensed(tmp_path, 10, NOBODY).looked_at == 10.0
+
+
+def test_what_the_hypervisor_takes_is_counted_in_cpus_as_all_else(tmp_path: Path) -> None:
+    row = condensed(tmp_path, 10, NOBODY)
     assert row.steal == pytest.approx(0.1 * machine().cores)
     assert taken(row) == pytest.approx(0.25 + 0.1 * machine().cores)
 
