@@ -53,7 +53,7 @@ class Bench:
 
     def alone(self, name: str = ALONE) -> float:
         """Measure what the ledger does alone, in tps: what is left is reckoned with that from now on."""
-        row, _ = self._measure(name, self._plan(WARMUP_ALONE), 0, None)
+        row = self._measure(name, self._plan(WARMUP_ALONE), 0, None)
         self._alone = row.tps, row.ledger_cores + row.client_cores
         self._keep(Owed(row, None, None))
         return row.tps
@@ -68,30 +68,27 @@ class Bench:
             document["defaults"]["beyond"] = beyond
             config = yaml.safe_dump(document)
         with by_hand(self._lab, self._network, shares):
-            row, got = self._measure(name, self._plan(WARMUP), self._count, config)
-        self._keep(Owed(row, owed, self._of_left(row, owed, got)))
+            row = self._measure(name, self._plan(WARMUP), self._count, config)
+        self._keep(Owed(row, owed, self._of_left(row, owed)))
 
     def _plan(self, warmup: float) -> LoadPlan:
         return LoadPlan(self._seconds, warmup, clients=BLOCK_PROBE.clients, cooldown=1.0)
 
-    def _measure(self, name: str, plan: LoadPlan, count: int, config: str | None) -> tuple[Row, float]:
-        """Give an arm's figures, and the CPUs that the neighbours got."""
+    def _measure(self, name: str, plan: LoadPlan, count: int, config: str | None) -> Row:
         arm = ArmInTime(name, name, plan, count, config, bool(count), COME)
         figures = Runner(self._lab, self._network, self._directory).run(arm)
-        row = condense("saturating", self._count, 1, name, figures, self._directory / name)
-        return row, figures.interferer.cores
+        return condense("saturating", self._count, 1, name, figures, self._directory / name)
 
     def _keep(self, one: Owed) -> None:
         self.done.append(one)
         click.echo(line(one))
 
-    def _of_left(self, row: Row, owed: float | None, got: float) -> float | None:
+    def _of_left(self, row: Row, owed: float | None) -> float | None:
         if owed is None:
             return None
-        outside = max(0.0, row.busy_cores - row.ledger_cores - row.client_cores - row.daemon_cores - got) + row.steal
         tps, cores = self._alone
-        left = self._cores - outside - owed / tps * cores
-        return got / left if left > 0 else None
+        left = self._cores - row.outside - row.steal - owed / tps * cores
+        return row.sysbench_cores / left if left > 0 else None
 
 
 HEAD = (

@@ -55,7 +55,8 @@ class Row:
     """One condition's figures: tps, ms, CPUs, sysbench events per second; ``movement`` as a part of the least share.
 
     ``seconds`` are the window's. ``busy_cores`` are the whole machine's: what runs outside of the lab, and the kernel,
-    are among them. ``steal`` are the CPUs that the hypervisor gave to others.
+    are among them. ``steal`` are the CPUs that the hypervisor gave to others, ``sysbench_cores`` those that sysbench
+    used, whether it reported events or not.
     ``undisturbed`` are sysbench's events per core-second without a ledger, measured in the same repeat. Where nothing
     that was due in the window was committed there are no latencies.
     """
@@ -80,6 +81,7 @@ class Row:
     seconds: float
     steal: float
     undisturbed: float | None = None
+    sysbench_cores: float = 0.0
 
     @property
     def looked_at(self) -> float:
@@ -89,8 +91,8 @@ class Row:
     @property
     def outside(self) -> float:
         """CPUs that were used outside of the lab."""
-        sysbench = self.events / self.events_per_core if self.events_per_core else 0.0
-        return max(0.0, self.busy_cores - self.ledger_cores - self.client_cores - self.daemon_cores - sysbench)
+        lab = self.ledger_cores + self.client_cores + self.daemon_cores + self.sysbench_cores
+        return max(0.0, self.busy_cores - lab)
 
 
 def condense(
@@ -123,6 +125,7 @@ def condense(
         seconds=result.end - result.start,
         steal=figures.quiet.steal * machine().cores,
         undisturbed=undisturbed,
+        sysbench_cores=figures.interferer.cores,
     )
 
 

@@ -78,6 +78,12 @@ def test_what_the_hypervisor_takes_is_counted_in_cpus_as_all_else(tmp_path: Path
     assert taken(row) == pytest.approx(0.25 + 0.1 * machine().cores)
 
 
+def test_what_sysbench_used_is_no_others_though_it_reported_nothing(tmp_path: Path) -> None:
+    """Of 1.5 CPUs ledger and client used 1.25."""
+    row = condensed(tmp_path, 10, InterfererFigures(16, 0.0, 0.2))
+    assert (row.events_per_core, row.outside) == (0.0, pytest.approx(0.05))
+
+
 def test_due_is_what_the_ledger_leaves_free_alone() -> None:
     beside = replace(ROW, sysbench=8, condition="adaptive", events=2600.0, events_per_core=4000.0)  # 0.65 CPUs
     beside = replace(beside, undisturbed=5000.0)
