@@ -6,7 +6,7 @@ import functools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,10 @@ class Place:
         """
         if up is not None:
             lab = Lab(up)
-            lab.tree = Tree(str(lab.state()["cgroup_root"]))
-            lab.client_group()  # the daemon may come before the first load
-            yield lab, lab.network()
+            with lab.locked():
+                lab.tree = Tree(str(lab.state()["cgroup_root"]))
+                lab.client_group()  # the daemon may come before the first load
+                yield lab, lab.network()
             return
         lab = Lab(self.ledgers or demo_directory())
         asked = LabOptions(mode="block", base_port=self.base_port, **options)
@@ -111,5 +112,6 @@ def by_hand(lab: Lab, network: Network, shares: int | None) -> Iterator[None]:
             group.set_shares(shares)
         yield
     finally:
-        for group, before in found:
-            group.set_shares(before)
+        with uninterrupted(), ExitStack() as restored:  # a group that is gone keeps nothing from the others
+            for group, before in found:
+                restored.callback(group.set_shares, before)

@@ -103,6 +103,10 @@ class Lab:
         """Whether it came up and has live processes."""
         return self.state_file.exists() and bool(self.tree.pids())
 
+    def locked(self) -> AbstractContextManager[None]:
+        """Let one command at a time work on this lab: ``up``, ``down``, or one that measures it."""
+        return exclusive(self._name, f"another qioi lab command is at work on {self.directory}; wait for it to end")
+
     def network(self) -> Network:
         """Read the network, which is there once :meth:`up` has begun."""
         if not (self.directory / MARKER).exists():
@@ -131,7 +135,7 @@ class Lab:
         """
         system = SYSTEMS[options.system](self.directory, options)
         system.install(say)
-        with self._locked():
+        with self.locked():
             if self.running:
                 raise LabError(
                     f"a lab is already running in {self.directory} "
@@ -222,7 +226,7 @@ class Lab:
         self._adopt()
         there = self._traces()
         if there:
-            with self._locked(), uninterrupted():
+            with self.locked(), uninterrupted():
                 self._remove(keep_files=keep_files)
         return there
 
@@ -357,10 +361,6 @@ class Lab:
         if any(self.directory.iterdir()):
             raise LabError(f"{self.directory} is not empty and no lab's folder; name an empty or a new one with --dir")
         (self.directory / MARKER).write_text(self._name + "\n")
-
-    def _locked(self) -> AbstractContextManager[None]:
-        """Let one ``up`` or ``down`` at a time work on this lab."""
-        return exclusive(self._name, f"another qioi lab command is at work on {self.directory}; wait for it to end")
 
 
 def remove_folder(folder: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import uuid
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,9 @@ import pytest
 from click.testing import CliRunner
 from lab_bench import ArmInTime, Place, by_hand, placed
 
+from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
+from qioi.lab.signals import ending_signals_interrupt
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
 
@@ -58,6 +62,60 @@ def test_shares_by_hand_end_with_what_was_found(found: int) -> None:
         assert group.shares() == found
     finally:
         tree.remove()
+
+
+@pytest.mark.parametrize("gone", ["peer0", "peer1", "peer2"])
+def test_shares_by_hand_are_put_back_though_a_group_is_gone(gone: str) -> None:
+    tree = Tree(f"qioi-test-{uuid.uuid4().hex[:8]}")
+    tree.create()
+    try:
+        groups = {name: tree.group(name).create(400) for name in ("peer0", "peer1", "peer2")}
+        lab: Any = SimpleNamespace(tree=tree)
+        network: Any = SimpleNamespace(nodes=[SimpleNamespace(name=name) for name in groups])
+        with pytest.raises(FileNotFoundError), by_hand(lab, network, 5120):
+            groups.pop(gone).directories[0].rmdir()
+        assert {name: group.shares() for name, group in groups.items()} == dict.fromkeys(groups, 400)
+    finally:
+        tree.remove()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_until_shares_by_hand_are_put_back(number: signal.Signals) -> None:
+    tree = Tree(f"qioi-test-{uuid.uuid4().hex[:8]}")
+    tree.create()
+    try:
+        groups = [tree.group(name).create(400) for name in ("peer0", "peer1")]
+
+        class Interrupted:
+            """A group whose restore a signal interrupts."""
+
+            def __init__(self, name: str) -> None:
+                self._group = tree.group(name)
+                self.shares = self._group.shares
+
+            def set_shares(self, shares: int) -> None:
+                if shares == 400:
+                    os.kill(os.getpid(), number)
+                self._group.set_shares(shares)
+
+        lab: Any = SimpleNamespace(tree=SimpleNamespace(group=Interrupted))
+        network: Any = SimpleNamespace(nodes=[SimpleNamespace(name=name) for name in ("peer0", "peer1")])
+        with pytest.raises(KeyboardInterrupt), ending_signals_interrupt(), by_hand(lab, network, 5120):
+            assert [group.shares() for group in groups] == [5120, 5120]
+        assert [group.shares() for group in groups] == [400, 400]
+    finally:
+        tree.remove()
+
+
+def test_a_network_that_is_up_is_measured_by_one_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qioi.lab.lock.PATIENCE", 0.0)
+    up = tmp_path / "up"
+    with (
+        Lab(up).locked(),
+        pytest.raises(LabError, match=f"at work on {up}"),
+        Place("toy", 17_000, None, tmp_path).network(up),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(("warmup", "come", "arrival"), [(5, None, 1.5), (20, None, 3), (8, 0.3, 8.3), (20, -10, 10)])
