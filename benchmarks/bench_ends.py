@@ -61,17 +61,20 @@ WAYS = {
 class Ends(Laws):
     """One network, and what was measured on it."""
 
-    def repeat(self, number: int, names: tuple[str, ...], maximum: float) -> None:
-        """Run what is missing of one repeat."""
+    def ways(self, number: int, names: tuple[str, ...], maximum: float) -> None:
+        """Run a repeat, unless it is finished."""
+        if self.finished(number, (self._row_of(number, name) for name in (ALONE, *names))):
+            return
         alone = self._run(number, ALONE, Way(ALONE), None, maximum)
         for name in names if number % 2 else names[::-1]:
             self._run(number, name, WAYS[name], alone, maximum)
 
+    def _row_of(self, repeat: int, name: str) -> Path:
+        """Name the file of a way's figures."""
+        return self._directory / f"repeat{repeat}" / name / "row.json"
+
     def _run(self, repeat: int, name: str, way: Way, alone: Row | None, maximum: float) -> Row:
-        folder = self._directory / f"repeat{repeat}"
-        file = folder / name / "row.json"
-        if file.exists():
-            return Row(**json.loads(file.read_text()))
+        file = self._row_of(repeat, name)
         plan, count = self._plan("fixed", repeat, maximum), SYSBENCH if alone else 0
         config = None
         if alone is not None and way.daemon is not None:
@@ -80,8 +83,8 @@ class Ends(Laws):
             config = yaml.safe_dump({**usual, **way.daemon}, sort_keys=False)
         with by_hand(self._lab, self._network, way.shares), confined(self._lab, way.confined):
             arm = Arm(name, way.title, plan, count, config, may_stall=alone is not None)
-            figures = Runner(self._lab, self._network, folder).run(arm)
-        row = condense("fixed", count, repeat, name, figures, folder / name, self._undisturbed(count, repeat))
+            figures = Runner(self._lab, self._network, file.parent.parent).run(arm)
+        row = condense("fixed", count, repeat, name, figures, file.parent, self._undisturbed(count, repeat))
         file.write_text(json.dumps(asdict(row), indent=2) + "\n")
         click.echo(f"{way.title}: {row.tps:.0f} tps, p95 {spread([row.p95], milliseconds)}, {row.events:.0f} events/s")
         return row
@@ -135,7 +138,7 @@ def main(place: Place, fabric: Path | None, names: tuple[str, ...], repeats: int
         ends = Ends(lab, network, place.results, sent)
         most = ends.maximum(None)
         for number in numbers:
-            ends.repeat(number, names, most)
+            ends.ways(number, names, most)
     rows = [Row(**json.loads(file.read_text())) for file in sorted(place.results.glob("repeat*/*/row.json"))]
     loads = {number: kept_load(place.results, number) for number in numbers}
     titles = {ALONE: ALONE, **{name: WAYS[name].title for name in names}}

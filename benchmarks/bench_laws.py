@@ -4,9 +4,9 @@
 A condition is who acts, under one load (fixed: an open loop that takes --busy of the CPUs when it is alone, which each
 repeat looks for anew; saturating: closed-loop clients) beside one number of sysbench. All conditions of a load run one
 after the other on the same lab, and every ratio is taken within the repeat, to the "alone" of that load. The whole
-table takes 27 minutes. A window beside sysbench in which nothing was committed is a row without latencies. A
-condition's figures are written as soon as it ends, and one whose figures are there is not run again: name the same
---output to go on, or to add repeats.
+table takes 27 minutes. A window beside sysbench in which nothing was committed is a row without latencies. A repeat
+whose figures are all there is not run again: name the same --output to go on, or to add repeats. One that was
+interrupted is begun anew, since its conditions are compared on one network.
 
     python benchmarks/bench_laws.py [--load fixed --load saturating] [--sysbench 4 --sysbench 8 --sysbench 16]
         [--condition adaptive ...] [--repeats 2] [--output DIR]
@@ -18,8 +18,9 @@ among them, that is described by the same two files there (docs/laws.md).
 from __future__ import annotations
 
 import json
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -33,6 +34,7 @@ from fixed_load import (
     OWN_SPEED,
     Lengths,
     estimate,
+    file_of,
     keep_load,
     kept_load,
     look_for_load,
@@ -94,11 +96,27 @@ class Laws:
         file.write_text(json.dumps({"tps": found}) + "\n")
         return found
 
-    def rate(self, repeat: int, maximum: float) -> float:
-        """A repeat's fixed load in tps: known from before, or looked for now, from the last repeat's load on."""
+    def finished(self, repeat: int, files: Iterable[Path]) -> bool:
+        """Whether these figures of a repeat are all there; otherwise what there is of it is removed.
+
+        It is of a network that is gone, and with windows of another one its ratios would not be of one repeat.
+        """
         known = kept_load(self._directory, repeat)
         if known is not None and known.busy != self._sent.busy:
             raise click.UsageError(f"{self._directory} has a load of {percent(known.busy)}: name another --output")
+        if all(file.exists() for file in files):
+            return True
+        left = list(self._directory.glob(f"*repeat{repeat}"))
+        if left:
+            click.echo(f"repeat {repeat} was not finished, and is begun anew")
+        for folder in left:
+            shutil.rmtree(folder)
+        file_of(self._directory, repeat).unlink(missing_ok=True)
+        return False
+
+    def rate(self, repeat: int, maximum: float) -> float:
+        """A repeat's fixed load in tps: known, or looked for now, from the last repeat's load on."""
+        known = kept_load(self._directory, repeat)
         if known is not None:
             return known.tps
 
@@ -116,8 +134,23 @@ class Laws:
         click.echo(spell_load(found, repeat, cores))
         return found.tps
 
-    def load(self, load: str, counts: Sequence[int], repeat: int, wanted: Sequence[Condition], maximum: float) -> None:
-        """Run what is missing of one load; every other repeat in the opposite order."""
+    def repeat(
+        self, repeat: int, loads: Sequence[str], counts: Sequence[int], wanted: Sequence[Condition], maximum: float
+    ) -> None:
+        """Run a repeat, unless it is finished."""
+        alone = [(load, 0, ALONE) for load in loads]
+        beside = [(load, count, one.name) for load in loads for count in counts for one in wanted]
+        if self.finished(repeat, (self._file(repeat, *one) for one in (*alone, *beside))):
+            return
+        for load in loads:
+            self._load(load, counts, repeat, wanted, maximum)
+
+    def _file(self, repeat: int, load: str, count: int, name: str) -> Path:
+        """Name the file of a condition's figures."""
+        return self._directory / f"{load}-{count}-repeat{repeat}" / name / "row.json"
+
+    def _load(self, load: str, counts: Sequence[int], repeat: int, wanted: Sequence[Condition], maximum: float) -> None:
+        """Run one load; every other repeat in the opposite order."""
         alone = self._row(load, 0, repeat, None, None, maximum)
         pairs = [(count, condition) for count in counts for condition in wanted]
         for count, condition in pairs if repeat % 2 else pairs[::-1]:
@@ -127,10 +160,7 @@ class Laws:
         self, load: str, count: int, repeat: int, condition: Condition | None, alone: Row | None, maximum: float
     ) -> Row:
         name = condition.name if condition else ALONE
-        folder = self._directory / f"{load}-{count}-repeat{repeat}"
-        file = folder / name / "row.json"
-        if file.exists():
-            return Row(**json.loads(file.read_text()))
+        file = self._file(repeat, load, count, name)
         plan = self._plan(load, repeat, maximum)
         config = None
         if condition is not None and condition.law is not None:
@@ -138,10 +168,10 @@ class Laws:
             owed = round(maximum if condition.most else min(alone.tps, plan.rate or alone.tps), 1)
             config = daemon_config(self._lab, self._network, law=condition.law, threshold=owed, slices=condition.slices)
         arm = ArmInTime(name, name, plan, count if condition else 0, config, condition is not None, self._sent.come)
-        runner = Runner(self._lab, self._network, folder)
+        runner = Runner(self._lab, self._network, file.parent.parent)
         with by_hand(self._lab, self._network, condition.shares if condition else None):
             figures = runner.run(arm)
-        row = condense(load, count, repeat, name, figures, folder / name, self._undisturbed(count, repeat))
+        row = condense(load, count, repeat, name, figures, file.parent, self._undisturbed(count, repeat))
         file.write_text(json.dumps(asdict(row), indent=2) + "\n")
         click.echo(
             f"{load}, {count} sysbench, {name}: {row.tps:.0f} tps, p95 {spread([row.p95], milliseconds)}, sysbench "
@@ -240,8 +270,7 @@ def main(
             most = laws.maximum(maximum)
             click.echo(f"maximum {most:.0f} tps")
             for repeat in range(1, repeats + 1):
-                for load in loads:
-                    laws.load(load, counts, repeat, wanted, most)
+                laws.repeat(repeat, loads, counts, wanted, most)
     finally:
         cores, rows = machine().cores, load_rows(place.results)
         text = f"{table(rows, cores)}\n{accounts(rows, cores)}"

@@ -1,4 +1,7 @@
-"""A run of the laws that was interrupted is gone on with in the same folder: what is there is not measured again."""
+"""A run that was interrupted is gone on with in the same folder: whole repeats are not measured again.
+
+Each run has a network of its own, so what there is of an unfinished repeat is no pair of what is measured now.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+import click
 import pytest
+from bench_ends import Ends
 from bench_laws import Laws, Sent
+from fixed_load import Found, keep_load, kept_load
 from laws_figures import ALONE, CONDITIONS, Row
 
 from qioi.lab.arms import Arm
 
 NAMES = ("nothing", "fixed")
+WANTED = [CONDITIONS[name] for name in NAMES]
+SENT = Sent(10.0, None, None, 64, 0.7)
 NOBODY: Any = None
 
 
@@ -41,18 +49,56 @@ def laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laws:
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(asdict(row)))
     (tmp_path / "maximum.json").write_text('{"tps": 1500.0}')
-    return Laws(NOBODY, NOBODY, tmp_path, Sent(10.0, None, None, 64, 0.7))
+    return Laws(NOBODY, NOBODY, tmp_path, SENT)
 
 
-def test_what_is_there_is_not_measured_again(laws: Laws) -> None:
+def test_a_whole_repeat_is_not_measured_again(laws: Laws) -> None:
     assert laws.maximum(None) == 1500.0
-    laws.load("saturating", [4], 1, [CONDITIONS[name] for name in NAMES], 1500.0)
+    laws.repeat(1, ["saturating"], [4], WANTED, 1500.0)
 
 
-def test_what_is_missing_is_measured(laws: Laws, tmp_path: Path) -> None:
-    wanted = [CONDITIONS[name] for name in NAMES]
-    (tmp_path / "saturating-4-repeat1" / "nothing" / "row.json").unlink()
-    with pytest.raises(MeasuredError, match="nothing"):
-        laws.load("saturating", [4], 1, wanted, 1500.0)
+def test_repeats_are_added(laws: Laws, tmp_path: Path) -> None:
     with pytest.raises(MeasuredError, match="alone"):
-        laws.load("saturating", [4], 2, wanted, 1500.0)
+        laws.repeat(2, ["saturating"], [4], WANTED, 1500.0)
+    assert len(list(tmp_path.glob("*-repeat1/*/row.json"))) == 3
+
+
+@pytest.mark.parametrize("lacking", [ALONE, *NAMES])
+def test_a_repeat_that_lacks_something_is_begun_anew(laws: Laws, tmp_path: Path, lacking: str) -> None:
+    (file,) = tmp_path.glob(f"saturating-*-repeat1/{lacking}/row.json")
+    file.unlink()
+    for repeat in (1, 11):
+        keep_load(Found(500.0, [], 0.7), tmp_path, repeat)
+        speed = tmp_path / f"undisturbed-4-repeat{repeat}" / "speed.json"
+        speed.parent.mkdir()
+        speed.write_text('{"events_per_core": 5000}')
+    with pytest.raises(MeasuredError, match="alone"):
+        laws.repeat(1, ["saturating"], [4], WANTED, 1500.0)
+    assert not list(tmp_path.glob("*-repeat1/*.json")), "its load, and sysbench's speed, are of the other run, too"
+    assert not list(tmp_path.glob("*-repeat1/*/row.json"))
+    assert kept_load(tmp_path, 1) is None
+    assert kept_load(tmp_path, 11) is not None
+    assert len(list(tmp_path.glob("*-repeat11/speed.json"))) == 1
+
+
+def test_a_folder_of_another_load_is_left_alone(laws: Laws, tmp_path: Path) -> None:
+    keep_load(Found(500.0, [], 0.6), tmp_path, 1)
+    with pytest.raises(click.UsageError, match="has a load of 60 %: name another --output"):
+        laws.repeat(1, ["fixed"], [4], WANTED, 1500.0)
+    assert len(list(tmp_path.glob("*-repeat1/*/row.json"))) == 3
+
+
+def test_ends_are_gone_on_with_by_whole_repeats_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench_ends.Runner", NoRunner)
+    ends = Ends(NOBODY, NOBODY, tmp_path, SENT)
+    files = [tmp_path / "repeat1" / name / "row.json" for name in (ALONE, "nothing", "highest")]
+    for file in files:
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
+    ends.ways(1, ("nothing", "highest"), 1500.0)
+    files[-1].unlink()
+    keep_load(Found(500.0, [], 0.7), tmp_path, 1)
+    monkeypatch.setattr(ends, "rate", lambda _repeat, _maximum: 500.0)
+    with pytest.raises(MeasuredError, match="alone"):
+        ends.ways(1, ("nothing", "highest"), 1500.0)
+    assert [file.exists() for file in files] == [False] * 3
