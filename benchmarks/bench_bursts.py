@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Bursts of load beside neighbours that stay: each burst's latency from its first transaction, to alone's.
 
-    python benchmarks/bench_bursts.py [--sysbench 16] [--rate 700] [--bursts 4] [--beside parent] [--output DIR]
+    python benchmarks/bench_bursts.py [--sysbench 16] [--rate 700] [--bursts 4] [--beside parent] [--repeat 1]
+        [--output DIR]
 
-Alone first, then beside the neighbours without QiOi, then with it; the daemon starts when the neighbours are there.
+Alone first, then beside the neighbours without QiOi, then with it, or in the opposite order where the repeat's number
+is even; the daemon starts when the neighbours are there.
 ``--beside parent``: the neighbours are siblings of the ledger's parent group, each as heavy as the whole ledger.
 """
 
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import click
 import yaml
-from lab_bench import Place, placed
+from lab_bench import Place, in_turn, placed, repeat_option
 
 from qioi.interference import Sysbench
 from qioi.lab.daemon import Daemon, daemon_config
@@ -116,6 +118,7 @@ def table(rate: float, arms: dict[str, list[LoadFigures]]) -> str:
 )
 @click.option("--beside", type=click.Choice(["components", "parent"]), default="components", show_default=True)
 @click.option("--without/--no-without", default=True, help="Measure a burst without QiOi as well.")
+@repeat_option
 def main(
     place: Place,
     count: int,
@@ -124,6 +127,7 @@ def main(
     every: float,
     beside: str,
     without: bool,
+    repeat: int,
 ) -> None:
     """Measure, write bursts.json and bursts.md, and print the table."""
     arms: dict[str, list[LoadFigures]] = {}
@@ -133,13 +137,20 @@ def main(
         bench = Bench(lab, network, place.results, rate, every)
         bench.bursts("warm", 1)
         time.sleep(3.0)
-        arms["alone"] = bench.bursts("alone", 2)
-        with bench.neighbours(tree, count):
-            if without:
-                arms["nothing"] = bench.bursts("nothing", 1)
-                time.sleep(every / 2)
-            with bench.daemon():
-                arms["qioi"] = bench.bursts("qioi", bursts)
+
+        def measure_alone() -> None:
+            arms["alone"] = bench.bursts("alone", 2)
+
+        def measure_beside() -> None:
+            with bench.neighbours(tree, count):
+                for one in in_turn((["nothing"] if without else []) + ["qioi"], repeat):
+                    with bench.daemon() if one == "qioi" else contextlib.nullcontext():
+                        arms[one] = bench.bursts(one, bursts if one == "qioi" else 1)
+                    if one == "nothing":  # what has piled up is no part of what follows
+                        time.sleep(every / 2)
+
+        for measure in in_turn((measure_alone, measure_beside), repeat):
+            measure()
     measured = {name: [asdict(one) for one in figures] for name, figures in arms.items()}
     place.write({**measured, "rate": rate}, table(rate, arms))
 

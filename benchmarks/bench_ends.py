@@ -26,7 +26,7 @@ import click
 import yaml
 from bench_laws import Laws, Sent
 from fixed_load import kept_load
-from lab_bench import Place, by_hand, placed
+from lab_bench import Place, by_hand, in_turn, placed
 from laws_figures import ALONE, Row, condense, spread
 
 from qioi.lab.arms import Arm, Runner
@@ -66,7 +66,7 @@ class Ends(Laws):
         if self.finished(number, (self._row_of(number, name) for name in (ALONE, *names))):
             return
         alone = self._run(number, ALONE, Way(ALONE), None, maximum)
-        for name in names if number % 2 else names[::-1]:
+        for name in in_turn(names, number):
             self._run(number, name, WAYS[name], alone, maximum)
 
     def _row_of(self, repeat: int, name: str) -> Path:

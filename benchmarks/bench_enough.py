@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """How large a share is enough: a fixed load beside neighbours, with a sweep of fixed shares and with QiOi.
 
-    python benchmarks/bench_enough.py [--sysbench 4 --sysbench 8 ...] [--shares 2048 ...] [--rate 900] [--output DIR]
+    python benchmarks/bench_enough.py [--sysbench 4 --sysbench 8 ...] [--shares 2048 ...] [--rate 900] [--repeat 1]
+        [--output DIR]
 
 On one lab, one after the other: alone, then beside each number of neighbours every fixed share, and QiOi, which finds
-its own. *Settled* are the shares at the window's end. *Enough* is the least of the fixed shares that does as well: its
-p95 is at most a tenth above QiOi's. Samples and the daemon's log stay in the folder.
+its own; after the first, in the opposite order where the repeat's number is even. *Settled* are the shares at the
+window's end. *Enough* is the least of the fixed shares that does as well: its p95 is at most a tenth above QiOi's.
+Samples and the daemon's log stay in the folder.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import click
-from lab_bench import Place, by_hand, placed
+from lab_bench import Place, by_hand, in_turn, placed, repeat_option
 from laws_figures import ALONE, Row, condense, ratio, spread
 
 from qioi.lab.arms import Arm, Runner
@@ -133,6 +135,7 @@ def table(done: Sequence[Tried]) -> str:
 @click.option("--rate", type=float, default=900.0, show_default=True, help="Transactions offered per second.")
 @click.option("--duration", type=float, default=7.0, show_default=True, help="Seconds measured per condition.")
 @click.option("--warmup", type=float, default=7.0, show_default=True, help="Seconds before; neighbours come in them.")
+@repeat_option
 def main(
     place: Place,
     counts: tuple[int, ...],
@@ -140,14 +143,14 @@ def main(
     rate: float,
     duration: float,
     warmup: float,
+    repeat: int,
 ) -> None:
     """Measure, write enough.json and enough.md, and print the table."""
     with place.network() as (lab, network):
         bench = Bench(lab, network, place.results, LoadPlan(duration, warmup, rate=rate, cooldown=0.5))
         bench.run(0)
-        for count in counts:
-            for one in (*shares, None):
-                bench.run(count, one)
+        for count, one in in_turn([(count, one) for count in counts for one in (*shares, None)], repeat):
+            bench.run(count, one)
     place.write({"rows": [asdict(one) for one in bench.done]}, table(bench.done))
 
 

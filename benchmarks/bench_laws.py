@@ -40,7 +40,7 @@ from fixed_load import (
     look_for_load,
     spell_load,
 )
-from lab_bench import ArmInTime, Place, by_hand, placed
+from lab_bench import ArmInTime, Place, by_hand, in_turn, placed
 from laws_figures import ALONE, CONDITIONS, Condition, Row, accounts, condense, load_rows, spread, table
 
 from qioi.interference import Sysbench, rates
@@ -153,7 +153,7 @@ class Laws:
         """Run one load; every other repeat in the opposite order."""
         alone = self._row(load, 0, repeat, None, None, maximum)
         pairs = [(count, condition) for count in counts for condition in wanted]
-        for count, condition in pairs if repeat % 2 else pairs[::-1]:
+        for count, condition in in_turn(pairs, repeat):
             self._row(load, count, repeat, condition, alone, maximum)
 
     def _row(
@@ -211,6 +211,10 @@ class Laws:
     "--condition", "names", type=click.Choice(list(CONDITIONS)), multiple=True, default=USUAL, show_default=True
 )
 @click.option("--repeats", type=click.IntRange(1), default=2, show_default=True)
+@click.option(
+    "--first-repeat", "first", type=click.IntRange(1), default=1, show_default=True,
+    help="Its number: even ones go in the opposite order.",
+)  # fmt: skip
 @click.option("--maximum", type=float, help="What the lab commits at most, in tps [default: look for it].")
 @click.option("--duration", type=float, default=10.0, show_default=True, help="Seconds measured per condition.")
 @click.option(
@@ -242,6 +246,7 @@ def main(
     counts: tuple[int, ...],
     names: tuple[str, ...],
     repeats: int,
+    first: int,
     maximum: float | None,
     duration: float,
     warmup: float | None,
@@ -269,7 +274,7 @@ def main(
             laws = Laws(lab, network, place.results, Sent(duration, warmup, come, clients, busy / 100))
             most = laws.maximum(maximum)
             click.echo(f"maximum {most:.0f} tps")
-            for repeat in range(1, repeats + 1):
+            for repeat in range(first, first + repeats):
                 laws.repeat(repeat, loads, counts, wanted, most)
     finally:
         cores, rows = machine().cores, load_rows(place.results)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What a number for T gives the ledger, and what it leaves to its neighbours: a closed loop that could do more.
 
-    python benchmarks/bench_owed.py [--sysbench 8] [--part 0.4 ...] [--output DIR]
+    python benchmarks/bench_owed.py [--sysbench 8] [--part 0.4 ...] [--repeat 1] [--output DIR]
 
 On one lab, one after the other: alone, beside the neighbours without QiOi, with fixed shares, and for each T once more
-alone, since a ledger that has grown does less, and with QiOi. The window begins 10 s after the neighbours' coming.
+alone, since a ledger that has grown does less, and with QiOi; after the first, in the opposite order where the repeat's
+number is even. The window begins 10 s after the neighbours' coming.
 *Left* is what the CPUs have when the ledger does T at what a transaction takes alone, without what runs outside of the
 lab. Samples and the daemon's log stay in the folder.
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import click
 import yaml
-from lab_bench import ArmInTime, Place, by_hand, placed
+from lab_bench import ArmInTime, Place, by_hand, in_turn, placed, repeat_option
 from laws_figures import ALONE, BY_HAND, Row, condense, spread
 
 from qioi.lab.arms import BLOCK_PROBE, Runner
@@ -119,24 +120,28 @@ def line(one: Owed) -> str:
 @click.option("--part", "parts", type=float, multiple=True, default=(0.4, 0.6, 0.8, 1.0), help="T, of A alone.")
 @click.option("--duration", type=float, default=12.0, show_default=True, help="Seconds measured per condition.")
 @click.option("--ledger/--no-ledger", default=False, help="Measure `beyond: ledger` as well.")
+@repeat_option
 def main(
     place: Place,
     count: int,
     parts: tuple[float, ...],
     duration: float,
     ledger: bool,
+    repeat: int,
 ) -> None:
     """Measure, write owed.json and owed.md, and print the table."""
     with place.network() as (lab, network):
         bench = Bench(lab, network, place.results, duration, count)
         bench.alone()
-        bench.run("nothing")
-        bench.run("fixed", shares=BY_HAND["fixed"])
-        for part in parts:
-            owed = part * bench.alone(f"{ALONE} before {part:.0%}")
-            bench.run(f"{part:.0%}", owed)
+        conditions: list[str | float] = ["nothing", "fixed", *parts]
+        for one in in_turn(conditions, repeat):
+            if isinstance(one, str):
+                bench.run(one, shares=BY_HAND.get(one))
+                continue
+            owed = one * bench.alone(f"{ALONE} before {one:.0%}")
+            bench.run(f"{one:.0%}", owed)
             if ledger:
-                bench.run(f"{part:.0%}, ledger", owed, beyond="ledger")
+                bench.run(f"{one:.0%}, ledger", owed, beyond="ledger")
     text = "\n".join([HEAD, "|" + " --- |" * 9, *map(line, bench.done)]) + "\n"
     place.write({"rows": [asdict(one) for one in bench.done]}, text)
 

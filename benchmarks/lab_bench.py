@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -22,6 +22,17 @@ from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
+
+T = TypeVar("T")
+#: The option of a benchmark that runs once each time, and so has to be told which of several runs it is.
+repeat_option = click.option(
+    "--repeat", type=click.IntRange(1), default=1, show_default=True, help="An even one goes in the opposite order."
+)
+
+
+def in_turn(conditions: Sequence[T], repeat: int) -> Sequence[T]:
+    """Give the conditions of a repeat (from 1): every other one has the opposite order."""
+    return conditions if repeat % 2 else conditions[::-1]
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,10 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
             shutil.rmtree(before)
     folders = [runs / f"run{number}" for number in range(1, done + piece.runs + 1)]
     speed = list(earlier.calibration) if earlier else []
-    for folder in folders[done:]:
+    for number, folder in enumerate(folders[done:], done + 1):
         folder.mkdir(parents=True, exist_ok=True)
         speed.append(calibrate(folder))
-        run(piece, root, {"out": str(folder), "fabric": str(fabric)})
+        run(piece, root, {"out": str(folder), "run": str(number), "fabric": str(fabric)})
     speed.append(calibrate(results))
     figures = piece.read(folders, speed)
     finished.write_text(str(len(folders)))
@@ -84,10 +84,10 @@ def finished_runs(piece: Piece, runs: Path) -> int:
     return count
 
 
-def run(piece: Piece, root: Path, folders: Mapping[str, str]) -> None:
+def run(piece: Piece, root: Path, words: Mapping[str, str]) -> None:
     """Run a piece's command once, its output on the terminal."""
     script, *options = piece.arguments
-    arguments = [one.format_map(folders) for one in options]
+    arguments = [one.format_map(words) for one in options]
     status = run_to_end([sys.executable, str(root / "benchmarks" / script), *arguments], cwd=root)
     if status != 0:
         raise UnmeasuredError(f"{piece.name}: {script} ended with status {status}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from published import growth, ledgers, readers, shares
@@ -43,9 +44,9 @@ BESIDE_FABRIC = tuple(f"ledger/internal/{part}" for part in ("contracts", "load"
 class Piece(NamedTuple):
     """One measurement of at most 40 minutes.
 
-    ``arguments`` are a benchmark and its options, in which ``{out}`` stands for a folder of the run's own, and
-    ``{fabric}`` for one of real Fabric's binaries. It runs ``runs`` times. ``minutes`` is what all of it takes on two
-    cores.
+    ``arguments`` are a benchmark and its options, in which ``{out}`` stands for a folder of the run's own, ``{run}``
+    for its number (from 1), by which the order of conditions is reversed from run to run, and ``{fabric}`` for a folder
+    of real Fabric's binaries. It runs ``runs`` times. ``minutes`` is what all of it takes on two cores.
     """
 
     name: str
@@ -58,8 +59,9 @@ class Piece(NamedTuple):
 
     @property
     def command(self) -> str:
-        """Give the command as a reader would type it."""
-        shown = [one for one in self.arguments[1:] if one not in ("--output", "{out}")]
+        """Give the command as a reader would type it, without the options that tell a run its folder and number."""
+        pairs = pairwise((*self.arguments[1:], ""))
+        shown = [one for one, value in pairs if not {one, value} & {"{out}", "{run}"}]
         return " ".join(("python", f"benchmarks/{self.arguments[0]}", *shown)).format(out="DIR", fabric="DIR")
 
     @property
@@ -139,7 +141,7 @@ PIECES = (
     Piece(
         "owed",
         "A closed loop that could do more than T, beside 8 sysbench",
-        ("bench_owed.py", "--output", "{out}"),
+        ("bench_owed.py", "--repeat", "{run}", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_owed.py", "benchmarks/laws_figures.py"),
         19,
         shares.owed,
@@ -148,7 +150,7 @@ PIECES = (
     Piece(
         "owed-16",
         "The same beside 16 sysbench",
-        ("bench_owed.py", "--sysbench", "16", "--output", "{out}"),
+        ("bench_owed.py", "--sysbench", "16", "--repeat", "{run}", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_owed.py", "benchmarks/laws_figures.py"),
         19,
         shares.owed,
@@ -157,7 +159,7 @@ PIECES = (
     Piece(
         "enough",
         "Shares by hand, and those that QiOi finds, beside 4, 8 and 16 sysbench",
-        ("bench_enough.py", "--output", "{out}"),
+        ("bench_enough.py", "--repeat", "{run}", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_enough.py", "benchmarks/laws_figures.py"),
         20,
         shares.enough,
@@ -215,7 +217,7 @@ PIECES = (
     Piece(
         "bursts",
         "Eight seconds of load every 31 s, six of them measured, beside 16 sysbench that stay",
-        ("bench_bursts.py", "--bursts", "3", "--output", "{out}"),
+        ("bench_bursts.py", "--bursts", "3", "--repeat", "{run}", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_bursts.py"),
         13,
         readers.bursts,
@@ -224,7 +226,7 @@ PIECES = (
     Piece(
         "bursts-parent",
         "The same with each of the 16 sysbench beside the ledger's parent group, as heavy as the whole ledger",
-        ("bench_bursts.py", "--bursts", "3", "--beside", "parent", "--output", "{out}"),
+        ("bench_bursts.py", "--bursts", "3", "--beside", "parent", "--repeat", "{run}", "--output", "{out}"),
         (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_bursts.py"),
         13,
         readers.bursts,
@@ -295,7 +297,7 @@ PIECES = (
             *(word for length in (10_000, 100_000, 1_000_000) for word in ("--length", str(length))),
             *("--output", "{out}"),
         ),
-        (*LEDGER, *SITE, "benchmarks/bench_restart.py", "benchmarks/bench_growth_length.py"),
+        (*LEDGER, *SITE, "qioi/processes", "benchmarks/bench_restart.py", "benchmarks/bench_growth_length.py"),
         3,
         growth.growth(growth.LENGTH),
     ),
@@ -313,7 +315,7 @@ PIECES = (
         "What neighbours get, the more of them there are",
         (
             "bench_laws.py",
-            *("--load", "fixed", "--busy", "60", "--duration", "18", "--repeats", "1"),
+            *("--load", "fixed", "--busy", "60", "--duration", "18", "--repeats", "1", "--first-repeat", "{run}"),
             *("--sysbench", "1", "--sysbench", "4", "--sysbench", "16", "--sysbench", "64"),
             *("--condition", "nothing", "--condition", "adaptive", "--output", "{out}"),
         ),

@@ -81,8 +81,8 @@ def laws(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
     cores = int(json.loads((folders[0] / "laws.json").read_text())["machine"]["cores"])
     found: list[LawRow] = []
     offered: dict[int, float] = {}
-    for folder, before, rows_there in numbered(folders):
-        loads = {repeat: kept_load(folder, repeat - before) for repeat in {row.repeat for row in rows_there}}
+    for folder, moved, rows_there in numbered(folders):
+        loads = {repeat: kept_load(folder, repeat - moved) for repeat in {row.repeat for row in rows_there}}
         offered |= {repeat: load.tps for repeat, load in loads.items() if load is not None}
         found += rows_there
     return protection(found, offered, cores, law_title)
@@ -116,12 +116,13 @@ def ends(folder: Path, _speed: Sequence[Calibration]) -> Figures:
 
 
 def numbered(folders: Iterable[Path]) -> Iterator[tuple[Path, int, list[LawRow]]]:
-    """Give each folder, how many repeats the folders before it have, and its rows, whose repeats are numbered on."""
+    """Give each folder, what its repeats' numbers are moved by, and its rows, numbered on from those before them."""
     before = 0
     for folder in folders:
-        rows = [replace(row, repeat=before + row.repeat) for row in load_rows(folder)]
-        yield folder, before, rows
-        before = max(row.repeat for row in rows)
+        rows = load_rows(folder)
+        moved = before + 1 - min(row.repeat for row in rows)  # a benchmark may begin with another number than 1
+        yield folder, moved, [replace(row, repeat=moved + row.repeat) for row in rows]
+        before = moved + max(row.repeat for row in rows)
 
 
 def law_key(row: LawRow) -> str:

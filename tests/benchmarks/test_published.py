@@ -319,7 +319,7 @@ def test_a_piece_is_due_until_it_is_measured_on_the_code_as_it_is(repository: Pa
     assert not is_current(piece, repository, data)
 
 
-COUNTS = "import pathlib, sys\npathlib.Path(sys.argv[1], 'tps').write_text(sys.argv[1][-1])\n"
+COUNTS = "import pathlib, sys\npathlib.Path(sys.argv[1], 'tps').write_text(sys.argv[2])\n"
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ def counted(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Piece:
         return Figures((Column("tps", "tps", Form.COUNT),), (Row("alone", "alone", {"tps": values}),))
 
     monkeypatch.setattr("published.measure.calibrate", lambda _folder: SPEED)
-    return Piece("lab", "the lab", ("bench.py", "{out}"), (".",), 1, read, runs=2)
+    return Piece("lab", "the lab", ("bench.py", "{out}", "{run}"), (".",), 1, read, runs=2)
 
 
 def test_repeats_are_added_to_those_that_there_are(counted: Piece, repository: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from bench_daemon import cpu_seconds
+from fixed_load import Found, keep_load
 from laws_figures import Row as LawRow
 from published import curves, spell
 from published.growth import DAEMON, KUBERNETES, LEDGER, LENGTH, Growth, growth
@@ -276,15 +277,34 @@ def test_a_repeat_counts_by_what_others_took_alone() -> None:
     assert [one.repeat for one in disturbed(rows)] == [2, 3, 4]
 
 
-def test_what_each_neighbour_gets_stands_beside_what_all_get(tmp_path: Path) -> None:
-    for condition, count, events in (("alone", 0, 0.0), ("nothing", 4, 800.0), ("nothing", 16, 1600.0)):
+def keep_neighbours(folder: Path, repeat: int, speed: float) -> Path:
+    """Keep a repeat of bench_laws.py in which each of 4 neighbours has so many events, and each of 16 half of that."""
+    for condition, count, events in (("alone", 0, 0.0), ("nothing", 4, 4 * speed), ("nothing", 16, 8 * speed)):
         row = LawRow(
-            "fixed", count, 1, condition, 100, 50, 50, 50, 0, 0.2, 1.0, 0.2, 0, 1.2, events, 100.0, 0.0, 18, 0.0
+            "fixed", count, repeat, condition, 100, 50, 50, 50, 0, 0.2, 1.0, 0.2, 0, 1.2, events, 100.0, 0.0, 18, 0.0
         )
-        file = tmp_path / f"fixed-{count}-repeat1" / condition / "row.json"
+        file = folder / f"fixed-{count}-repeat{repeat}" / condition / "row.json"
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(dataclasses.asdict(row)))
-    (tmp_path / "laws.json").write_text(json.dumps({"machine": {"cores": 2}}))
+    keep_load(Found(100.0 * repeat, []), folder, repeat)
+    (folder / "laws.json").write_text(json.dumps({"machine": {"cores": 2}}))
+    return folder
+
+
+@pytest.mark.parametrize("numbers", [(1, 1, 1), (1, 2, 3), (4, 5, 6)])
+def test_repeats_of_several_folders_are_numbered_on(tmp_path: Path, numbers: tuple[int, ...]) -> None:
+    """Each folder may have its own count of them, or begin where the one before it ended."""
+    speeds = (100.0, 200.0, 300.0)
+    folders = [
+        keep_neighbours(tmp_path / str(speed), number, speed) for number, speed in zip(numbers, speeds, strict=True)
+    ]
+    found = {row.key: row.values for row in neighbours(folders, [SPEED]).rows}
+    assert found["fixed-4-nothing"]["each"] == speeds
+    assert found["fixed-4-nothing"]["offered"] == tuple(100.0 * number for number in numbers)
+
+
+def test_what_each_neighbour_gets_stands_beside_what_all_get(tmp_path: Path) -> None:
+    keep_neighbours(tmp_path, 1, 200.0)
     found = {row.key: row.values for row in neighbours([tmp_path], [SPEED]).rows}
     assert (found["fixed-4-nothing"]["events"], found["fixed-4-nothing"]["each"]) == ((800.0,), (200.0,))
     assert (found["fixed-16-nothing"]["events"], found["fixed-16-nothing"]["each"]) == ((1600.0,), (100.0,))
