@@ -2,66 +2,27 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 import re
-import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from laws_figures import Row as LawRow
 from laws_figures import accounts, load_rows, table
-from msgspec.structs import replace
 from publish import pictured
 from published import code, pictures, record
 from published.documents import Drawer, verdict
-from published.measure import UnmeasuredError, is_current, measure
-from published.pieces import PIECES, Piece
-from published.readers import Figures, OneFolder, laws
-from published.record import Code, Column, Form, LeftOut, Machine, Record, Row
-
-from qioi.experiment.calibration import Calibration
+from published.pieces import PIECES
+from published.readers import laws
+from published.record import Code, Row
+from toy_record import SPEED, made
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "docs" / "figures" / "data"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LAB = {"lab": (".",)}
-SPEED = Calibration(49.0, 22.0, 300.0, 2.0, 360.0)
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A repository with one tracked file of code."""
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    (tmp_path / "law.py").write_text("step = 1\n")
-    (tmp_path / "notes.md").write_text("words\n")
-    subprocess.run(["git", "-C", str(tmp_path), "add", "-A"], check=True)
-    return tmp_path
-
-
-def made(repository: Path, **changed: object) -> Record:
-    columns = (Column("tps", "tps", Form.COUNT), Column("slower", "p95 to alone", Form.TIMES))
-    rows = (
-        Row("alone", "alone", {"tps": (1000.0, 1010.0, 990.0), "slower": (1.0, 1.0, 1.0)}),
-        Row("qioi", "16 sysbench, QiOi", {"tps": (1001.0, 2000.0, 999.0), "slower": (1.1, 9.9, None)}),
-    )
-    its = Record(
-        name="lab",
-        title="the lab",
-        command="python benchmarks/bench_laws.py",
-        commit="0123456789",
-        date="2026-11-22",
-        code=Code((".",), code.digest(repository, ["."])),
-        machine=Machine("6.18", "a CPU", 2, 24.0, 1),
-        calibration=(SPEED,),
-        columns=columns,
-        rows=rows,
-        left_out=(LeftOut(2, "others used the machine"),),
-    )
-    return replace(its, **changed)
 
 
 def drawn(repository: Path, text: str, **changed: object) -> str:
@@ -79,53 +40,6 @@ def test_pictures_are_of_their_data() -> None:
     drawn = pictured(record.load_all(DATA))
     stale = [file for file, its, _ in drawn if not pictures.is_current(file, its, DATA.parent)]
     assert stale == [], "make figures draws them anew"
-
-
-def test_every_record_is_of_a_piece_and_has_a_value_of_each_repeat() -> None:
-    pieces = {piece.name for piece in PIECES}
-    for name, its in record.load_all(DATA).items():
-        assert name in pieces
-        assert all(
-            len(values) == len(its.rows[0].values[its.columns[0].key]) for r in its.rows for values in r.values.values()
-        )
-
-
-def test_a_piece_names_code_that_there_is_and_takes_at_most_forty_minutes() -> None:
-    for piece in PIECES:
-        assert code.digest(ROOT, piece.code)
-        assert piece.minutes <= 40
-        assert (ROOT / "benchmarks" / piece.arguments[0]).exists()
-
-
-@pytest.mark.parametrize("part", ["contracts", "load", "process"])
-def test_a_piece_of_real_fabric_names_the_client_and_the_contracts_of_the_bundled_ledger(part: str) -> None:
-    pieces = [piece for piece in PIECES if piece.needs_fabric]
-    assert pieces
-    assert all(f"ledger/internal/{part}" in piece.code for piece in pieces)
-
-
-@pytest.mark.parametrize("piece", PIECES, ids=lambda piece: str(piece.name))
-def test_a_piece_names_all_that_its_benchmark_is_made_of(piece: Piece) -> None:
-    rooms = {"qioi.controller": "controller", "qioi.monitor": "monitor", "qioi.interference": "interference"}
-    named = " ".join(imported(ROOT / "benchmarks" / piece.arguments[0]))
-    for module in named.split():
-        room = ".".join(module.split(".")[:2])
-        path = rooms.get(room, room.replace(".", "/")) if module.startswith("qioi") else f"benchmarks/{module}.py"
-        module_alone = f"{module.replace('.', '/')}.py"
-        assert path in piece.code or module_alone in piece.code, f"{piece.arguments[0]} is made of {module}"
-
-
-def imported(script: Path) -> set[str]:
-    """Name the modules of this repository that a benchmark imports, by itself or by another benchmark."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(script.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            beside = script.with_name(f"{node.module}.py")
-            if beside.exists():
-                found |= {node.module, *imported(beside)}
-            elif node.module.startswith("qioi."):
-                found.add(node.module)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -305,135 +219,3 @@ def test_a_spoilt_record_is_refused_by_name(tmp_path: Path, content: str) -> Non
     file.write_text(content)
     with pytest.raises(ValueError, match=r"lab\.json"):
         record.load(file)
-
-
-def test_a_piece_is_due_until_it_is_measured_on_the_code_as_it_is(repository: Path, tmp_path: Path) -> None:
-    piece = Piece("lab", "the lab", ("bench.py",), (".",), 1, lambda _folders, _speed: Figures((), ()))
-    data = tmp_path / "data"
-    assert not is_current(piece, repository, data)
-    record.save(made(repository, command=piece.command), data)
-    assert is_current(piece, repository, data)
-    assert not is_current(piece._replace(arguments=("bench.py", "--busy", "60")), repository, data)
-    (repository / "law.py").write_text("step = 3\n")
-    subprocess.run(["git", "-C", str(repository), "add", "law.py"], check=True)
-    assert not is_current(piece, repository, data)
-
-
-COUNTS = "import pathlib, sys\npathlib.Path(sys.argv[1], 'tps').write_text(sys.argv[2])\n"
-
-
-@pytest.fixture
-def counted(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Piece:
-    """A piece in the repository, each run of which measures its own number."""
-    (repository / ".gitignore").write_text("/results/\n")
-    (repository / "benchmarks").mkdir()
-    (repository / "benchmarks" / "bench.py").write_text(COUNTS)
-    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "add", "-A"], check=True)
-    subprocess.run([*git, "commit", "-qm", "first"], check=True)
-
-    def read(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
-        values = tuple(float((folder / "tps").read_text()) for folder in folders)
-        return Figures((Column("tps", "tps", Form.COUNT),), (Row("alone", "alone", {"tps": values}),))
-
-    monkeypatch.setattr("published.measure.calibrate", lambda _folder: SPEED)
-    return Piece("lab", "the lab", ("bench.py", "{out}", "{run}"), (".",), 1, read, runs=2)
-
-
-def test_repeats_are_added_to_those_that_there_are(counted: Piece, repository: Path) -> None:
-    first = measure(counted, repository, repository / "results", None)
-    more = measure(counted, repository, repository / "results", None, first)
-    assert [one.values("alone", "tps") for one in (first, more)] == [[1, 2], [1, 2, 3, 4]]
-    assert [len(one.calibration) for one in (first, more)] == [3, 6]
-
-
-def test_a_run_that_was_interrupted_is_none_of_those_that_there_are(
-    counted: Piece, repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    results = repository / "results"
-    first = measure(counted, repository, results, None)
-    with monkeypatch.context() as patch:
-        patch.setattr("published.measure.run", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            measure(counted, repository, results, None, first)
-    more = measure(counted, repository, results, None, first)
-    assert more.values("alone", "tps") == [1, 2, 3, 4]
-
-
-def interrupted(*_arguments: object) -> None:
-    raise KeyboardInterrupt
-
-
-def test_repeats_are_added_only_to_those_that_are_kept(counted: Piece, repository: Path) -> None:
-    results = repository / "results"
-    first = measure(counted, repository, results, None)
-    (kept,) = results.glob("lab/*/run1")
-    shutil.rmtree(kept)
-    with pytest.raises(ValueError, match="lab: the runs that its record is of are not in"):
-        measure(counted, repository, results, None, first)
-    shutil.rmtree(results)
-    with pytest.raises(ValueError, match="--again measures it anew"):
-        measure(counted, repository, results, None, first)
-    assert not results.exists(), "before anything is measured"
-
-
-def test_a_piece_whose_repeats_stand_in_one_folder_takes_no_more(counted: Piece, repository: Path) -> None:
-    def read(folder: Path, speed: Sequence[Calibration]) -> Figures:
-        return counted.read([folder], speed)
-
-    piece = counted._replace(runs=1, read=OneFolder(read))
-    first = measure(piece, repository, repository / "results", None)
-    with pytest.raises(ValueError, match="lab: its benchmark keeps all repeats in one folder"):
-        measure(piece, repository, repository / "results", None, first)
-    assert len(list((repository / "results").glob("lab/*/run*"))) == 1, "before anything is measured"
-
-
-def test_what_was_measured_before_is_gone_on_with_only_if_it_is_unfinished_and_of_the_same_code(
-    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the laws' benchmark does, this one runs nothing again whose figures are there."""
-    results = tmp_path_factory.mktemp("results")
-    (repository / "benchmarks").mkdir()
-    script = (
-        "import pathlib, sys\n"
-        "file, step = pathlib.Path(sys.argv[1], 'step'), int(pathlib.Path('law.py').read_text().split()[-1])\n"
-        "file.write_text(file.read_text() if file.exists() else str(step))\n"
-        "sys.exit(step == 0)\n"
-    )
-    (repository / "benchmarks" / "bench.py").write_text(script)
-    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
-
-    def commit(step: int) -> None:
-        (repository / "law.py").write_text(f"step = {step}\n")
-        subprocess.run([*git, "add", "-A"], check=True)
-        subprocess.run([*git, "commit", "-qm", f"step {step}"], check=True)
-
-    seen: list[float] = []
-
-    def read(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
-        seen.extend(float((folder / "step").read_text()) for folder in folders)
-        return Figures((), ())
-
-    monkeypatch.setattr("published.measure.calibrate", lambda _folder: SPEED)
-    piece = Piece("lab", "the lab", ("bench.py", "{out}"), (".",), 1, read)
-    for step in (1, 2):
-        commit(step)
-        measure(piece, repository, results, None)
-    assert seen == [1.0, 2.0]
-    (result,) = results.glob("lab/*/run1/step")
-    result.write_text("7")  # finished: begun anew
-    measure(piece, repository, results, None)
-    assert seen == [1.0, 2.0, 2.0]
-    commit(0)
-    with pytest.raises(UnmeasuredError):
-        measure(piece, repository, results, None)
-    (other,) = results.glob("lab/*/run1/step")
-    piece = piece._replace(arguments=(*piece.arguments, "--another"))
-    with pytest.raises(UnmeasuredError):
-        measure(piece, repository, results, None)
-    assert not other.exists(), "what another command has left"
-    (result,) = results.glob("lab/*/run1/step")
-    result.write_text("8")
-    with pytest.raises(UnmeasuredError):
-        measure(piece, repository, results, None)
-    assert result.read_text() == "8", "interrupted: gone on with"

@@ -1,0 +1,150 @@
+"""Pieces are measured: what is there is gone on with, added to, or begun anew."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from published import record
+from published.measure import UnmeasuredError, is_current, measure
+from published.pieces import Piece
+from published.readers import Figures, OneFolder
+from published.record import Column, Form, Row
+from toy_record import SPEED, made
+
+from qioi.experiment.calibration import Calibration
+
+
+def test_a_piece_is_due_until_it_is_measured_on_the_code_as_it_is(repository: Path, tmp_path: Path) -> None:
+    piece = Piece("lab", "the lab", ("bench.py",), (".",), 1, lambda _folders, _speed: Figures((), ()))
+    data = tmp_path / "data"
+    assert not is_current(piece, repository, data)
+    record.save(made(repository, command=piece.command), data)
+    assert is_current(piece, repository, data)
+    assert not is_current(piece._replace(arguments=("bench.py", "--busy", "60")), repository, data)
+    (repository / "law.py").write_text("step = 3\n")
+    subprocess.run(["git", "-C", str(repository), "add", "law.py"], check=True)
+    assert not is_current(piece, repository, data)
+
+
+COUNTS = "import pathlib, sys\npathlib.Path(sys.argv[1], 'tps').write_text(sys.argv[2])\n"
+
+
+@pytest.fixture
+def counted(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Piece:
+    """A piece in the repository, each run of which measures its own number."""
+    (repository / ".gitignore").write_text("/results/\n")
+    (repository / "benchmarks").mkdir()
+    (repository / "benchmarks" / "bench.py").write_text(COUNTS)
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+
+    def read(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+        values = tuple(float((folder / "tps").read_text()) for folder in folders)
+        return Figures((Column("tps", "tps", Form.COUNT),), (Row("alone", "alone", {"tps": values}),))
+
+    monkeypatch.setattr("published.measure.calibrate", lambda _folder: SPEED)
+    return Piece("lab", "the lab", ("bench.py", "{out}", "{run}"), (".",), 1, read, runs=2)
+
+
+def test_repeats_are_added_to_those_that_there_are(counted: Piece, repository: Path) -> None:
+    first = measure(counted, repository, repository / "results", None)
+    more = measure(counted, repository, repository / "results", None, first)
+    assert [one.values("alone", "tps") for one in (first, more)] == [[1, 2], [1, 2, 3, 4]]
+    assert [len(one.calibration) for one in (first, more)] == [3, 6]
+
+
+def test_a_run_that_was_interrupted_is_none_of_those_that_there_are(
+    counted: Piece, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = repository / "results"
+    first = measure(counted, repository, results, None)
+    with monkeypatch.context() as patch:
+        patch.setattr("published.measure.run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            measure(counted, repository, results, None, first)
+    more = measure(counted, repository, results, None, first)
+    assert more.values("alone", "tps") == [1, 2, 3, 4]
+
+
+def interrupted(*_arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_repeats_are_added_only_to_those_that_are_kept(counted: Piece, repository: Path) -> None:
+    results = repository / "results"
+    first = measure(counted, repository, results, None)
+    (kept,) = results.glob("lab/*/run1")
+    shutil.rmtree(kept)
+    with pytest.raises(ValueError, match="lab: the runs that its record is of are not in"):
+        measure(counted, repository, results, None, first)
+    shutil.rmtree(results)
+    with pytest.raises(ValueError, match="--again measures it anew"):
+        measure(counted, repository, results, None, first)
+    assert not results.exists(), "before anything is measured"
+
+
+def test_a_piece_whose_repeats_stand_in_one_folder_takes_no_more(counted: Piece, repository: Path) -> None:
+    def read(folder: Path, speed: Sequence[Calibration]) -> Figures:
+        return counted.read([folder], speed)
+
+    piece = counted._replace(runs=1, read=OneFolder(read))
+    first = measure(piece, repository, repository / "results", None)
+    with pytest.raises(ValueError, match="lab: its benchmark keeps all repeats in one folder"):
+        measure(piece, repository, repository / "results", None, first)
+    assert len(list((repository / "results").glob("lab/*/run*"))) == 1, "before anything is measured"
+
+
+def test_what_was_measured_before_is_gone_on_with_only_if_it_is_unfinished_and_of_the_same_code(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the laws' benchmark does, this one runs nothing again whose figures are there."""
+    results = tmp_path_factory.mktemp("results")
+    (repository / "benchmarks").mkdir()
+    script = (
+        "import pathlib, sys\n"
+        "file, step = pathlib.Path(sys.argv[1], 'step'), int(pathlib.Path('law.py').read_text().split()[-1])\n"
+        "file.write_text(file.read_text() if file.exists() else str(step))\n"
+        "sys.exit(step == 0)\n"
+    )
+    (repository / "benchmarks" / "bench.py").write_text(script)
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
+
+    def commit(step: int) -> None:
+        (repository / "law.py").write_text(f"step = {step}\n")
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-qm", f"step {step}"], check=True)
+
+    seen: list[float] = []
+
+    def read(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+        seen.extend(float((folder / "step").read_text()) for folder in folders)
+        return Figures((), ())
+
+    monkeypatch.setattr("published.measure.calibrate", lambda _folder: SPEED)
+    piece = Piece("lab", "the lab", ("bench.py", "{out}"), (".",), 1, read)
+    for step in (1, 2):
+        commit(step)
+        measure(piece, repository, results, None)
+    assert seen == [1.0, 2.0]
+    (result,) = results.glob("lab/*/run1/step")
+    result.write_text("7")  # finished: begun anew
+    measure(piece, repository, results, None)
+    assert seen == [1.0, 2.0, 2.0]
+    commit(0)
+    with pytest.raises(UnmeasuredError):
+        measure(piece, repository, results, None)
+    (other,) = results.glob("lab/*/run1/step")
+    piece = piece._replace(arguments=(*piece.arguments, "--another"))
+    with pytest.raises(UnmeasuredError):
+        measure(piece, repository, results, None)
+    assert not other.exists(), "what another command has left"
+    (result,) = results.glob("lab/*/run1/step")
+    result.write_text("8")
+    with pytest.raises(UnmeasuredError):
+        measure(piece, repository, results, None)
+    assert result.read_text() == "8", "interrupted: gone on with"
