@@ -8,13 +8,14 @@ from typing import NamedTuple
 from published import growth, ledgers, readers, shares
 from published.neighbours import neighbours
 
-#: What the daemon decides and does, the bundled ledger, and what brings them together.
-#: What keeps a second daemon out acts once, at the start.
+#: What the daemon decides and does. What keeps a second daemon out acts once, at the start. Of what finds components
+#: only that is named which acts wherever they come from.
 DAEMON = (
     *("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show"),
     ":(exclude)qioi/daemon/lock.py",
+    *("qioi/roster.py", *(f"qioi/discovery/{name}.py" for name in ("base", "mine", "owners", "told"))),
 )
-#: The ledger, without the replicas that are measured without one.
+#: The bundled ledger, without the replicas that are measured without one.
 EVERY_WAY = ("ledger", ":(exclude)ledger/internal/bftbench")
 #: The same without the ways to order that a network of Raft orderers does not run.
 LEDGER = (
@@ -37,8 +38,14 @@ ENDING = ("qioi/lab/signals.py",)
 CALIBRATED = ("qioi/experiment/calibration.py",)
 LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_figures"))
 FABRIC = (*LAWS, "benchmarks/bench_fabric.py")
-#: What real Fabric runs, or is driven and timed by, of the bundled ledger.
-BESIDE_FABRIC = tuple(f"ledger/internal/{part}" for part in ("contracts", "load", "process"))
+#: What real Fabric runs, or is driven and timed by, of the bundled ledger: the contracts, the load client, and all that
+#: these are made of.
+BESIDE_FABRIC = (
+    *(f"ledger/internal/{part}" for part in ("contracts", "load", "process", "shim", "wire", "network", "stage")),
+    *(f"ledger/internal/{part}" for part in ("identity", "policy", "protoutil", "protoview", "serving", "ops")),
+    *(f"ledger/internal/{part}" for part in ("nodeconfig", "channelconfig", "problems")),
+    *("ledger/pb", "ledger/go.mod"),
+)
 
 
 class Piece(NamedTuple):
@@ -305,7 +312,11 @@ PIECES = (
         "growth-kubernetes",
         "How what QiOi asks of a Kubernetes API server grows",
         ("bench_growth_kubernetes.py", "--output", "{out}"),
-        ("qioi/kubernetes", "qioi/show", "deploy/k8s/base", *ENDING, "benchmarks/bench_growth_kubernetes.py"),
+        (
+            *("qioi/kubernetes", "qioi/model", "qioi/show", "deploy/k8s/base", *ENDING),
+            *(f"deploy/k8s/demo_k8s/{name}.py" for name in ("control_plane", "objects", "tools")),
+            "benchmarks/bench_growth_kubernetes.py",
+        ),
         22,
         growth.growth(growth.KUBERNETES),
         runs=3,
