@@ -16,7 +16,7 @@ import click
 from published import curves, pictures, record
 from published.documents import Drawer
 from published.experiments import ExperimentDrawer
-from published.measure import UnmeasuredError, is_current, measure
+from published.measure import UnmeasuredError, build_ledger, is_current, measure
 from published.pieces import PIECES
 from published.record import Record
 
@@ -76,6 +76,7 @@ def measure_pieces(names: tuple[str, ...], again: bool, more: bool, results: Pat
         try:
             earlier = record.load(DATA / f"{piece.name}.json") if more and piece.name in known else None
             with ending_signals_interrupt():
+                build_ledger(ROOT)
                 its = measure(piece, ROOT, results, fabric, earlier)
             kept = record.save(its, DATA)
         except (UnmeasuredError, ValueError) as error:

@@ -1,9 +1,14 @@
-"""Run pieces, and keep their figures. A piece that is up to date is not run again."""
+"""Run pieces, and keep their figures. A piece that is up to date is not run again.
+
+The binary that runs is the one that is built here, from the code that a record names.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -22,6 +27,16 @@ class UnmeasuredError(Exception):
     """A piece's command failed; its last words went to the terminal."""
 
 
+def build_ledger(root: Path) -> None:
+    """Build the ledger that the benchmarks find; ValueError if they would find another, or it can't be built."""
+    if named := os.environ.get("QIOI_LEDGER"):
+        raise ValueError(f"QIOI_LEDGER={named}: figures are of the ledger that is built here; unset it")
+    path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"  # Go may be in the environment
+    done = subprocess.run(["make", "-s", "-C", str(root / "ledger"), "build"], env={**os.environ, "PATH": path})
+    if done.returncode != 0:
+        raise ValueError(f"make -C {root / 'ledger'} build ended with status {done.returncode}")
+
+
 def is_current(piece: Piece, root: Path, data: Path) -> bool:
     """Whether a piece's figures are there, by its command, and of the code as it is."""
     file = data / f"{piece.name}.json"
@@ -37,7 +52,8 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
     What an interrupted run of the same code and command has left is gone on with. What others have left, or a run that
     was finished, is removed: a benchmark would take it for its own.
 
-    UnmeasuredError: its command failed. ValueError: its code is not committed, or it takes no more runs.
+    UnmeasuredError: its command failed. ValueError: its code is not committed, or was changed while it ran, or it takes
+    no more runs.
     """
     if not code.is_clean(root, piece.code):
         raise ValueError(f"{piece.name}: what it measures has uncommitted changes, and figures name a commit")
@@ -55,6 +71,10 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
         speed.append(calibrate(folder))
         run(piece, root, {"out": str(folder), "run": str(number), "fabric": str(fabric)})
     speed.append(calibrate(results))
+    if not code.is_clean(root, piece.code) or code.digest(root, piece.code) != digest:
+        for folder in folders[done:]:
+            shutil.rmtree(folder)
+        raise ValueError(f"{piece.name}: what it measures was changed meanwhile, so its figures are of no commit")
     figures = piece.read(folders, speed)
     finished.write_text(str(len(folders)))
     host = machine()

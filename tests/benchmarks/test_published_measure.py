@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from published import record
-from published.measure import UnmeasuredError, is_current, measure
+from published.measure import UnmeasuredError, build_ledger, is_current, measure
 from published.pieces import Piece
 from published.readers import Figures, OneFolder
 from published.record import Column, Form, Row
@@ -32,16 +32,22 @@ def test_a_piece_is_due_until_it_is_measured_on_the_code_as_it_is(repository: Pa
 
 COUNTS = "import pathlib, sys\npathlib.Path(sys.argv[1], 'tps').write_text(sys.argv[2])\n"
 
+GIT = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+
+
+def commit(repository: Path, bench: str) -> None:
+    """Commit all there is, with a benchmark."""
+    (repository / "benchmarks" / "bench.py").write_text(bench)
+    subprocess.run([*GIT, "-C", str(repository), "add", "-A"], check=True)
+    subprocess.run([*GIT, "-C", str(repository), "commit", "-qm", "another"], check=True)
+
 
 @pytest.fixture
 def counted(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Piece:
     """A piece in the repository, each run of which measures its own number."""
     (repository / ".gitignore").write_text("/results/\n")
     (repository / "benchmarks").mkdir()
-    (repository / "benchmarks" / "bench.py").write_text(COUNTS)
-    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@b"]
-    subprocess.run([*git, "add", "-A"], check=True)
-    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    commit(repository, COUNTS)
 
     def read(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
         values = tuple(float((folder / "tps").read_text()) for folder in folders)
@@ -86,6 +92,47 @@ def test_repeats_are_added_only_to_those_that_are_kept(counted: Piece, repositor
     with pytest.raises(ValueError, match="--again measures it anew"):
         measure(counted, repository, results, None, first)
     assert not results.exists(), "before anything is measured"
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_a_piece_whose_code_is_changed_while_it_runs_is_not_measured(
+    counted: Piece, repository: Path, commits: bool
+) -> None:
+    results = repository / "results"
+    first = measure(counted, repository, results, None)
+    law = repository / "law.py"
+    changes = f"{COUNTS}open({str(law)!r}, 'a').write('# another\\n')\n"
+    if commits:
+        changes += (
+            f"import subprocess\nsubprocess.run({[*GIT, '-C', str(repository), 'commit', '-qam', 'x']!r}, check=True)\n"
+        )
+    commit(repository, changes)
+    with pytest.raises(ValueError, match="lab: what it measures was changed meanwhile"):
+        measure(counted, repository, results, None)
+    assert not list(results.glob("lab/*/run*")), "what they have left is of no commit"
+    subprocess.run([*GIT, "-C", str(repository), "checkout", "-q", "law.py"], check=True)
+    commit(repository, COUNTS)
+    assert measure(counted, repository, results, None).values("alone", "tps") == first.values("alone", "tps")
+
+
+def test_the_ledger_is_built_before_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QIOI_LEDGER", raising=False)
+    (tmp_path / "ledger").mkdir()
+    makefile = tmp_path / "ledger" / "Makefile"
+    makefile.write_text("build:\n\ttouch built\n")
+    build_ledger(tmp_path)
+    assert (tmp_path / "ledger" / "built").exists()
+    makefile.write_text("build:\n\tfalse\n")
+    with pytest.raises(ValueError, match=r"make -C \S+/ledger build ended with status 2"):
+        build_ledger(tmp_path)
+
+
+def test_another_ledger_than_the_one_that_is_built_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QIOI_LEDGER", "/usr/bin/qioi-ledger")
+    with pytest.raises(
+        ValueError, match="QIOI_LEDGER=/usr/bin/qioi-ledger: figures are of the ledger that is built here"
+    ):
+        build_ledger(tmp_path)
 
 
 def test_a_piece_whose_repeats_stand_in_one_folder_takes_no_more(counted: Piece, repository: Path) -> None:
