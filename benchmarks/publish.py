@@ -8,7 +8,7 @@ python benchmarks/publish.py draw [--check]
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,11 +17,13 @@ from published import curves, pictures, record
 from published.documents import Drawer
 from published.experiments import ExperimentDrawer
 from published.measure import UnmeasuredError, build_ledger, is_current, measure
-from published.pieces import PIECES
+from published.pieces import PIECES, Piece
 from published.record import Record
 
 from qioi.experiment import catalogue
+from qioi.lab.lock import exclusive
 from qioi.lab.signals import ending_signals_interrupt
+from qioi.processes.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "figures" / "data"
@@ -70,6 +72,17 @@ def measure_pieces(names: tuple[str, ...], again: bool, more: bool, results: Pat
     known = {piece.name for piece in wanted if is_current(piece, ROOT, DATA)}
     due = [piece for piece in wanted if again or more or piece.name not in known]
     click.echo(f"{len(due)} of {len(wanted)} pieces to measure, about {sum(piece.minutes for piece in due)} minutes")
+    try:
+        with exclusive("qioi-publish", "another `publish.py measure` is at work on this host; wait for it to end"):
+            failed = measured(due, known, more, results, fabric)
+    except LabError as error:
+        raise click.ClickException(str(error)) from error
+    if failed:
+        raise click.ClickException(f"not measured: {', '.join(failed)}")
+
+
+def measured(due: Sequence[Piece], known: Container[str], more: bool, results: Path, fabric: Path | None) -> list[str]:
+    """Measure these pieces and keep their records; name those that failed."""
     failed = []
     for piece in due:
         click.echo(f"== {piece.name}: {piece.title} (about {piece.minutes} minutes)")
@@ -79,13 +92,12 @@ def measure_pieces(names: tuple[str, ...], again: bool, more: bool, results: Pat
                 build_ledger(ROOT)
                 its = measure(piece, ROOT, results, fabric, earlier)
             kept = record.save(its, DATA)
-        except (UnmeasuredError, ValueError) as error:
+        except (LabError, UnmeasuredError, ValueError) as error:
             click.echo(f"Error: {error}", err=True)
             failed.append(piece.name)
             continue
         click.echo(f"{kept.relative_to(ROOT)} is written")
-    if failed:
-        raise click.ClickException(f"not measured: {', '.join(failed)}")
+    return failed
 
 
 @main.command()
