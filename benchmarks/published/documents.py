@@ -6,8 +6,9 @@
 
     p95 is <!-- figure laws adaptive p95 most=1.2 -->1.18x (1.12 .. 1.35), reached<!-- /figure --> of alone's
 
-A single figure may have the bounds of its goal, ``least`` and ``most``, in its own unit: the median, as it is written,
-reaches or misses them, if most of the repeats have a value.
+A single figure may have the bounds of its goal, ``least`` and ``most``, in its own unit, or as another row of the same
+record, or both (``most=1.2,fixed``): the median, as it is written, reaches all of them or misses, if most of the
+repeats have a value.
 
 `make figures` fills them from docs/figures/data, and a test holds every document to its data. Of a piece that has no
 data yet the marks say so.
@@ -30,9 +31,10 @@ _TABLE = re.compile(
     re.DOTALL,
 )
 _FIGURE = re.compile(
-    r"(?P<head><!-- figure (?P<name>[\w-]+) (?P<row>[\w.-]+) (?P<column>[\w-]+)(?P<bounds>(?: \w+=[\d.]+)*) -->)"
+    r"(?P<head><!-- figure (?P<name>[\w-]+) (?P<row>[\w.-]+) (?P<column>[\w-]+)(?P<bounds>(?: \w+=[\w.,-]+)*) -->)"
     r"(?P<body>[^<\n]*)(?P<tail><!-- /figure -->)"
 )
+_NUMBER = re.compile(r"[\d.]+")
 #: Gives what is to stand between two marks of a document, which it names in its errors.
 Painter = Callable[[re.Match[str], str], str]
 _MARK = re.compile(r"<!-- /?figures?\b[^>]*-->")
@@ -83,17 +85,20 @@ class Drawer:
         if record is None:
             return "not measured"
         try:
-            values = record.values(found["row"], found["column"])
-            text = spell.spread(values, record.column(found["column"]).form)
+            text, value = median(record, found["row"], found["column"])
+            bounds = {
+                key: [float(one) if _NUMBER.fullmatch(one) else median(record, one, found["column"])[1] for one in its]
+                for key, its in ((key, its.split(",")) for key, its in _options(found["bounds"]).items())
+            }
         except KeyError as error:
             raise ValueError(f"{document}: {error.args[0]}") from error
-        return text + verdict(text, values, dict(part.split("=", 1) for part in found["bounds"].split()), document)
+        return text + verdict(value, bounds, document)
 
     def _table(self, found: re.Match[str], document: str) -> str:
         record = self._record(found["name"], document)
         if record is None:
             return "Not measured yet.\n"
-        options = dict(part.split("=", 1) for part in found["options"].split())
+        options = _options(found["options"])
         try:
             lines = table(record, chosen(options, "rows"), chosen(options, "columns"))
         except KeyError as error:
@@ -111,15 +116,38 @@ class Drawer:
         return " ".join([f"{label}.", *left])
 
 
-def verdict(figure: str, values: Sequence[float | None], bounds: Mapping[str, str], document: str) -> str:
-    """Say whether the median of these values reaches its goal; nothing where there is none, or most have no value."""
+def _options(text: str) -> dict[str, str]:
+    """Read a mark's options, as ``rows=alone,adaptive``, by key."""
+    return dict(part.split("=", 1) for part in text.split())
+
+
+def median(record: Record, row: str, column: str) -> tuple[str, float | None]:
+    """Give a figure as it is written, and its median in the unit of that, ``None`` where most repeats have no value.
+
+    KeyError says which row or column there is not.
+    """
+    values = record.values(row, column)
+    text = spell.spread(values, record.column(column).form)
+    known = sum(value is not None for value in values)
+    return text, as_written(text) if 2 * known > len(values) else None
+
+
+def as_written(figure: str) -> float:
+    """Give the median of a figure that is written."""
+    return float(figure.removeprefix("under ").split()[0].rstrip("x").replace(",", ""))
+
+
+def verdict(value: float | None, bounds: Mapping[str, Sequence[float | None]], document: str) -> str:
+    """Say whether a value reaches all of its bounds; nothing where there are none, or there is nothing to compare."""
     if unknown := bounds.keys() - {"least", "most"}:
         raise ValueError(f"{document}: {', '.join(sorted(unknown))}: a figure's bounds are least and most")
-    known = sum(value is not None for value in values)
-    if not bounds or 2 * known <= len(values):
+    if value is None or not bounds:
         return ""
-    value = float(figure.removeprefix("under ").split()[0].rstrip("x").replace(",", ""))
-    reached = float(bounds.get("least", value)) <= value <= float(bounds.get("most", value))
+    reached = True
+    for key, bound in ((key, bound) for key, its in bounds.items() for bound in its):
+        if bound is None:
+            return ""
+        reached &= value >= bound if key == "least" else value <= bound
     return ", reached" if reached else ", **missed**"
 
 

@@ -13,7 +13,7 @@ from laws_figures import Row as LawRow
 from laws_figures import accounts, load_rows, table
 from publish import pictured
 from published import code, pictures, record
-from published.documents import Drawer, verdict
+from published.documents import Drawer, as_written, verdict
 from published.pieces import PIECES
 from published.readers import laws
 from published.record import Code, Row
@@ -56,8 +56,32 @@ def test_pictures_are_of_their_data() -> None:
     ],
 )
 def test_a_goal_is_reached_by_the_median_as_it_is_written(figure: str, bounds: dict[str, str], said: str) -> None:
-    values = [None] if figure == "-" else [1.0]
-    assert verdict(figure, values, bounds, "page.md") == said
+    value = None if figure == "-" else as_written(figure)
+    assert verdict(value, {key: [float(one)] for key, one in bounds.items()}, "page.md") == said
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ("most=1.10,hand", "1.08x, reached"),
+        ("most=1.10,ahead", "1.08x, **missed**"),
+        ("most=1.05,hand", "1.08x, **missed**"),
+        ("most=hand", "1.08x, reached"),
+        ("most=as-well", "1.08x, reached"),
+        ("least=1,ahead most=1.10", "1.08x, reached"),
+        ("most=1.10,stalled", "1.08x"),
+    ],
+)
+def test_a_goal_may_be_another_row(repository: Path, bounds: str, said: str) -> None:
+    figures = {"qioi": 1.08, "hand": 1.09, "ahead": 1.07, "as-well": 1.0799, "stalled": None}
+    rows = tuple(Row(key, key, {"slower": (value,)}) for key, value in figures.items())
+    text = f"<!-- figure lab qioi slower {bounds} --><!-- /figure -->"
+    assert drawn(repository, text, rows=rows, left_out=()) == text.replace("--><!--", f"-->{said}<!--")
+
+
+def test_a_goal_of_a_row_that_there_is_not_is_said(repository: Path) -> None:
+    with pytest.raises(ValueError, match=r"page\.md: lab has no row 'hand', but alone, qioi"):
+        drawn(repository, "<!-- figure lab qioi slower most=1.10,hand --><!-- /figure -->")
 
 
 @pytest.mark.parametrize(
