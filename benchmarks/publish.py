@@ -107,7 +107,7 @@ def draw(check: bool) -> None:
     try:
         records = record.load_all(DATA)
         drawers = (
-            Drawer(ROOT, records, {piece.name: piece.code for piece in PIECES}),
+            Drawer(ROOT, records, PIECES),
             ExperimentDrawer(EXPERIMENTS, catalogue.names()),
         )
         differing = []

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from published import code, spell
+from published.pieces import Piece
 from published.record import Record
 from qioi.experiment.calibration import speed
 
@@ -61,14 +62,14 @@ def framed(paint: Painter, document: str, found: re.Match[str]) -> str:
 class Drawer:
     """Draws records into documents.
 
-    ``root`` is the repository's, whose code tells which records are out of date. ``pieces`` are, by name, the paths of
-    the code that each piece depends on today; a record of it may be missing.
+    ``root`` is the repository's, whose code tells which records are out of date. ``pieces`` are those of today; a
+    piece's record may be missing.
     """
 
-    def __init__(self, root: Path, records: Mapping[str, Record], pieces: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, root: Path, records: Mapping[str, Record], pieces: Sequence[Piece]) -> None:
         self._root = root
         self._records = records
-        self._pieces = pieces
+        self._pieces = {piece.name: piece for piece in pieces}
 
     def draw(self, text: str, document: str) -> str:
         """Give a document's text with every figure as its record has it; ValueError names what can't be drawn."""
@@ -106,11 +107,16 @@ class Drawer:
         return "\n".join([*lines, "", self._label(record), ""])
 
     def _label(self, record: Record) -> str:
-        """Say of what, when and where it was measured, and whether its code has changed since."""
-        changed = code.digest(self._root, self._pieces[record.name]) != record.code.digest
+        """Say of what, when and where it was measured, and whether its code or its command has changed since."""
+        piece = self._pieces[record.name]
         label = f"Measured on `{record.commit}`, {record.date}, by `{record.command}`"
-        if changed:
-            label += "; **its code has changed since**"
+        changed = {
+            "code": code.digest(self._root, piece.code) != record.code.digest,
+            "command": piece.command != record.command,
+        }
+        if any(changed.values()):
+            what = " and its ".join(key for key, its in changed.items() if its)
+            label += f"; **its {what} {'have' if all(changed.values()) else 'has'} changed since**"
         label += f". {host(record)}"
         left = [f"repeat {one.repeat} is left out: {one.reason}." for one in record.left_out]
         return " ".join([f"{label}.", *left])

@@ -14,7 +14,7 @@ from laws_figures import accounts, load_rows, table
 from publish import pictured
 from published import code, pictures, record
 from published.documents import Drawer, as_written, verdict
-from published.pieces import PIECES
+from published.pieces import PIECES, Piece
 from published.readers import laws
 from published.record import Code, Row
 from toy_record import SPEED, made
@@ -22,16 +22,17 @@ from toy_record import SPEED, made
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "docs" / "figures" / "data"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LAB = {"lab": (".",)}
+#: The piece whose record ``made`` gives.
+LAB = Piece("lab", "the lab", ("bench_laws.py",), (".",), 1, laws)
 
 
 def drawn(repository: Path, text: str, **changed: object) -> str:
-    return Drawer(repository, {"lab": made(repository, **changed)}, LAB).draw(text, "page.md")
+    return Drawer(repository, {"lab": made(repository, **changed)}, [LAB]).draw(text, "page.md")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_documents_say_what_their_data_say(document: Path) -> None:
-    drawer = Drawer(ROOT, record.load_all(DATA), {piece.name: piece.code for piece in PIECES})
+    drawer = Drawer(ROOT, record.load_all(DATA), PIECES)
     text = document.read_text()
     assert drawer.draw(text, document.name) == text, "make figures draws it anew"
 
@@ -185,10 +186,10 @@ def test_drawing_again_changes_nothing(repository: Path) -> None:
 def test_a_table_says_when_its_code_has_changed_since(repository: Path) -> None:
     text = "<!-- figures lab -->\n<!-- /figures -->\n"
     its = made(repository)
-    assert "changed since" not in Drawer(repository, {"lab": its}, LAB).draw(text, "page.md")
+    assert "changed since" not in Drawer(repository, {"lab": its}, [LAB]).draw(text, "page.md")
     (repository / "law.py").write_text("step = 2\n")
     subprocess.run(["git", "-C", str(repository), "add", "-A"], check=True)
-    assert "**its code has changed since**" in Drawer(repository, {"lab": its}, LAB).draw(text, "page.md")
+    assert "**its code has changed since**" in Drawer(repository, {"lab": its}, [LAB]).draw(text, "page.md")
 
 
 def test_a_table_says_so_too_when_its_piece_depends_on_more_code(repository: Path) -> None:
@@ -196,8 +197,18 @@ def test_a_table_says_so_too_when_its_piece_depends_on_more_code(repository: Pat
     its = made(repository, code=Code(("law.py",), code.digest(repository, ["law.py"])))
     (repository / "other.py").write_text("more = 1\n")
     subprocess.run(["git", "-C", str(repository), "add", "-A"], check=True)
-    assert "changed since" not in Drawer(repository, {"lab": its}, {"lab": ("law.py",)}).draw(text, "page.md")
-    assert "changed since" in Drawer(repository, {"lab": its}, {"lab": ("law.py", "other.py")}).draw(text, "page.md")
+    less, more = (LAB._replace(code=paths) for paths in (("law.py",), ("law.py", "other.py")))
+    assert "changed since" not in Drawer(repository, {"lab": its}, [less]).draw(text, "page.md")
+    assert "changed since" in Drawer(repository, {"lab": its}, [more]).draw(text, "page.md")
+
+
+def test_a_table_says_so_too_when_its_piece_is_measured_by_another_command(repository: Path) -> None:
+    text = "<!-- figures lab -->\n<!-- /figures -->\n"
+    its = made(repository)
+    piece = LAB._replace(arguments=("bench_laws.py", "--busy", "60"))
+    assert "; **its command has changed since**. 2 cores" in Drawer(repository, {"lab": its}, [piece]).draw(text, "page.md")
+    its = made(repository, code=Code((".",), "another"))
+    assert "; **its code and its command have changed since**. 2" in Drawer(repository, {"lab": its}, [piece]).draw(text, "page.md")
 
 
 def test_words_and_tests_are_no_code(repository: Path) -> None:
@@ -225,7 +236,7 @@ def test_what_cannot_be_drawn_is_said_with_its_document(repository: Path, text: 
 
 
 def test_a_piece_without_data_is_said_to_be_missing(repository: Path) -> None:
-    drawer = Drawer(repository, {}, LAB)
+    drawer = Drawer(repository, {}, [LAB])
     text = "<!-- figures lab rows=qioi -->\n| old |\n<!-- /figures -->\n<!-- figure lab qioi tps -->1<!-- /figure -->\n"
     found = drawer.draw(text, "page.md")
     assert found == text.replace("| old |", "Not measured yet.").replace(">1<", ">not measured<")
