@@ -109,7 +109,8 @@ class Drawer:
     def _label(self, record: Record) -> str:
         """Say of what, when and where it was measured, and whether its code or its command has changed since."""
         piece = self._pieces[record.name]
-        label = f"Measured on `{record.commit}`, {record.date}, by `{record.command}`"
+        on = f"`{record.commit}` and {record.beside}" if record.beside else f"`{record.commit}`"
+        label = f"Measured on {on}, {record.date}, by `{record.command}`"
         changed = {
             "code": code.digest(self._root, piece.code) != record.code.digest,
             "command": piece.command != record.command,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,7 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
     if not code.is_clean(root, piece.code):
         raise ValueError(f"{piece.name}: what it measures has uncommitted changes, and figures name a commit")
     digest, commit = code.digest(root, piece.code), code.commit(root)
+    beside = fabric_version(fabric) if fabric is not None and piece.needs_fabric else ""
     runs = results / piece.name / hashlib.sha256(f"{digest} {piece.command}".encode()).hexdigest()[:12]
     finished = runs / "finished"
     done = finished_runs(piece, runs) if earlier else 0
@@ -90,7 +92,24 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
         columns=figures.columns,
         rows=figures.rows,
         left_out=figures.left_out,
+        beside=beside,
     )
+
+
+def fabric_version(folder: Path) -> str:
+    """Name the Fabric whose binaries these are; ValueError if its peer does not say its version."""
+    peer = folder / "bin" / "peer"
+    try:
+        said = subprocess.run([peer, "version"], check=True, capture_output=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ValueError(f"{peer} version: {error}") from error
+    version = re.search(r"^\s*Version: (\S+)$", said, re.MULTILINE)
+    if version is None:
+        raise ValueError(f"{peer} version: it names none")
+    if version[1].startswith("v"):
+        return f"Fabric {version[1]}"
+    built = hashlib.sha256(peer.read_bytes()).hexdigest()[:12]  # from sources, which name no version
+    return f"Fabric {version[1]} (peer {built})"
 
 
 def finished_runs(piece: Piece, runs: Path) -> int:

@@ -69,7 +69,7 @@ class Machine(Struct, frozen=True):
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True):
-    """One piece, measured once. ``calibration`` was taken before and after."""
+    """One piece, measured once. ``calibration`` was taken before and after; ``beside`` names real Fabric's version."""
 
     name: str
     title: str
@@ -82,6 +82,7 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     left_out: tuple[LeftOut, ...] = ()
+    beside: str = ""
     form: int = FORM
 
     def values(self, row: str, column: str) -> list[float | None]:

@@ -192,6 +192,13 @@ def test_a_table_says_when_its_code_has_changed_since(repository: Path) -> None:
     assert "**its code has changed since**" in Drawer(repository, {"lab": its}, [LAB]).draw(text, "page.md")
 
 
+def test_a_table_says_which_fabric_it_is_of(repository: Path) -> None:
+    text = "<!-- figures lab -->\n<!-- /figures -->\n"
+    assert "Measured on `0123456789` and Fabric v2.5.16, 2026-11-22, by" in drawn(
+        repository, text, beside="Fabric v2.5.16"
+    )
+
+
 def test_a_table_says_so_too_when_its_piece_depends_on_more_code(repository: Path) -> None:
     text = "<!-- figures lab -->\n<!-- /figures -->\n"
     its = made(repository, code=Code(("law.py",), code.digest(repository, ["law.py"])))
@@ -206,9 +213,13 @@ def test_a_table_says_so_too_when_its_piece_is_measured_by_another_command(repos
     text = "<!-- figures lab -->\n<!-- /figures -->\n"
     its = made(repository)
     piece = LAB._replace(arguments=("bench_laws.py", "--busy", "60"))
-    assert "; **its command has changed since**. 2 cores" in Drawer(repository, {"lab": its}, [piece]).draw(text, "page.md")
+    assert "; **its command has changed since**. 2 cores" in Drawer(repository, {"lab": its}, [piece]).draw(
+        text, "page.md"
+    )
     its = made(repository, code=Code((".",), "another"))
-    assert "; **its code and its command have changed since**. 2" in Drawer(repository, {"lab": its}, [piece]).draw(text, "page.md")
+    assert "; **its code and its command have changed since**. 2" in Drawer(repository, {"lab": its}, [piece]).draw(
+        text, "page.md"
+    )
 
 
 def test_words_and_tests_are_no_code(repository: Path) -> None:

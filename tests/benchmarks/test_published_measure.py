@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from published import record
-from published.measure import UnmeasuredError, build_ledger, is_current, measure
+from published.measure import UnmeasuredError, build_ledger, fabric_version, is_current, measure
 from published.pieces import Piece
 from published.readers import Figures, OneFolder
 from published.record import Column, Form, Row
@@ -113,6 +114,50 @@ def test_a_piece_whose_code_is_changed_while_it_runs_is_not_measured(
     subprocess.run([*GIT, "-C", str(repository), "checkout", "-q", "law.py"], check=True)
     commit(repository, COUNTS)
     assert measure(counted, repository, results, None).values("alone", "tps") == first.values("alone", "tps")
+
+
+VERSION = """peer:
+ Version: v2.5.16
+ Commit SHA: 91ba37b
+ Go version: go1.26.3
+"""
+
+
+def give_fabric(folder: Path, script: str) -> Path:
+    """Make a folder of binaries whose peer is a script."""
+    peer = folder / "fabric" / "bin" / "peer"
+    peer.parent.mkdir(parents=True)
+    peer.write_text(f"#!/bin/sh\n{script}\n")
+    peer.chmod(0o755)
+    return folder / "fabric"
+
+
+def test_a_record_names_the_fabric_that_it_is_of(
+    counted: Piece, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    fabric = give_fabric(tmp_path_factory.mktemp("binaries"), f"[ $1 = version ] && cat <<'END'\n{VERSION}END")
+    assert measure(counted, repository, repository / "results", fabric).beside == ""
+    beside = counted._replace(arguments=(*counted.arguments, "{fabric}"))
+    assert measure(beside, repository, repository / "results", fabric).beside == "Fabric v2.5.16"
+
+
+def test_a_fabric_that_was_built_from_sources_is_told_from_others(tmp_path: Path) -> None:
+    said = [
+        fabric_version(give_fabric(tmp_path / other, f"echo ' Version: latest' # {other}")) for other in ("one", "two")
+    ]
+    assert all(re.fullmatch(r"Fabric latest \(peer [0-9a-f]{12}\)", one) for one in said)
+    assert said[0] != said[1]
+
+
+@pytest.mark.parametrize(("script", "said"), [("echo peer", "it names none"), ("exit 3", "exit status 3")])
+def test_a_fabric_that_does_not_say_its_version_is_not_measured(
+    counted: Piece, repository: Path, tmp_path_factory: pytest.TempPathFactory, script: str, said: str
+) -> None:
+    fabric = give_fabric(tmp_path_factory.mktemp("binaries"), script)
+    beside = counted._replace(arguments=(*counted.arguments, "{fabric}"))
+    with pytest.raises(ValueError, match=f"bin/peer version: .*{said}"):
+        measure(beside, repository, repository / "results", fabric)
+    assert not (repository / "results").exists(), "before anything is measured"
 
 
 def test_the_ledger_is_built_before_it_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
