@@ -36,14 +36,17 @@ def documents() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def pictured(records: Mapping[str, Record]) -> Iterator[tuple[str, Record, Callable[[Path], None]]]:
-    """Give each picture whose record there is: its file, the record, and what draws it into a folder."""
+def pictured(records: Mapping[str, Record]) -> Iterator[tuple[str, bool, Callable[[], None]]]:
+    """Give each picture whose record there is: its file, whether it is as it should be, and what draws it anew."""
+    folder = DATA.parent
     for picture in pictures.PICTURES:
         if its := records.get(picture.record):
-            yield picture.file, its, partial(pictures.draw, picture, its)
+            current = pictures.is_current(folder / picture.file, picture, its)
+            yield picture.file, current, partial(pictures.draw, picture, its, folder)
     for grown in curves.CURVES:
         if its := records.get(grown.record):
-            yield grown.file, its, partial(curves.draw, grown, its)
+            current = pictures.is_current(folder / grown.file, grown, its)
+            yield grown.file, current, partial(curves.draw, grown, its, folder)
 
 
 @click.group()
@@ -122,11 +125,11 @@ def draw(check: bool) -> None:
                     file.write_text(drawn)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    for file, its, paint in pictured(records):
-        if not pictures.is_current(file, its, DATA.parent):
-            differing.append(file)
+    for picture, current, paint in pictured(records):
+        if not current:
+            differing.append(picture)
             if not check:
-                paint(DATA.parent)
+                paint()
     if check and differing:
         raise click.ClickException(f"not as docs/figures/data has it (make figures): {', '.join(differing)}")
     click.echo(f"changed: {', '.join(differing) or 'nothing'}")

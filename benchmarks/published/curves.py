@@ -1,6 +1,6 @@
 """Curves of records that say how a cost grows: a panel for each kind of growth, with both axes as logarithms.
 
-A picture carries the digest of its record, by which a test knows whether it is up to date.
+A picture carries the same digest as :mod:`published.pictures` gives those of bars.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def draw(curves: Curves, record: Record, folder: Path) -> None:
         for column in curves.columns:
             same_scale([axis for axis, (_, its) in zip(axes.flat, panels, strict=True) if its == column])
         figure.tight_layout()
-        metadata = {"Date": None, "Creator": None, "Description": digest(record)}
+        metadata = {"Date": None, "Creator": None, "Description": digest(curves, record)}
         figure.savefig(folder / curves.file, metadata=metadata, bbox_inches="tight")
 
 

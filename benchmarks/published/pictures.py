@@ -1,6 +1,6 @@
 """Pictures of records: a panel for each quantity, a bar for each condition, with the least and the most of the repeats.
 
-A picture carries the digest of its record, by which a test knows whether it is up to date.
+A picture carries the digest of its record and of what is drawn of it, by which a test knows whether it is up to date.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from published import spell
 from published.record import Form, Record
 from qioi.lab.plots import INK, QUIET
 
+#: Version of how pictures and curves are drawn: raise it with a change after which they look otherwise.
+DRAWING = 1
 BLUE, GREY = "#0072B2", "#b8c2cc"
 
 
@@ -47,15 +49,14 @@ PICTURES = (
 )
 
 
-def digest(record: Record) -> str:
-    """Digest everything that a record says."""
-    return hashlib.sha256(msgspec.json.encode(record)).hexdigest()
+def digest(picture: tuple[object, ...], record: Record) -> str:
+    """Digest everything that a record says, what of it is drawn, and how."""
+    return hashlib.sha256(msgspec.json.encode((DRAWING, picture, record))).hexdigest()
 
 
-def is_current(name: str, record: Record, folder: Path) -> bool:
+def is_current(file: Path, picture: tuple[object, ...], record: Record) -> bool:
     """Whether a picture is there, and of this record."""
-    file = folder / name
-    return file.exists() and digest(record) in file.read_text()
+    return file.exists() and digest(picture, record) in file.read_text()
 
 
 def draw(picture: Picture, record: Record, folder: Path) -> None:
@@ -70,7 +71,7 @@ def draw(picture: Picture, record: Record, folder: Path) -> None:
         axes[0].set_yticks(range(len(titles)), titles)
         axes[0].invert_yaxis()
         figure.tight_layout()
-        metadata = {"Date": None, "Creator": None, "Description": digest(record)}
+        metadata = {"Date": None, "Creator": None, "Description": digest(picture, record)}
         figure.savefig(folder / picture.file, metadata=metadata, bbox_inches="tight")
 
 

@@ -38,8 +38,7 @@ def test_documents_say_what_their_data_say(document: Path) -> None:
 
 
 def test_pictures_are_of_their_data() -> None:
-    drawn = pictured(record.load_all(DATA))
-    stale = [file for file, its, _ in drawn if not pictures.is_current(file, its, DATA.parent)]
+    stale = [file for file, current, _ in pictured(record.load_all(DATA)) if not current]
     assert stale == [], "make figures draws them anew"
 
 
@@ -148,6 +147,21 @@ def test_pictures_say_which_repeats_have_no_value(repository: Path, tmp_path: Pa
     pictures.draw(picture, made(repository, rows=rows), tmp_path)
     words = re.findall(r">([^<>\n]+)</text>", (tmp_path / "x.svg").read_text())
     assert {"p95, to alone", "1.00x", "32x, - in 1 of 2", "-"} <= set(words)
+
+
+def test_a_picture_is_current_while_its_record_and_what_is_drawn_of_it_stay(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = pictures.Picture("x.svg", "lab", ("alone", "qioi"), (("slower", "p95, to alone"),), "qioi")
+    its, file = made(repository), tmp_path / "x.svg"
+    assert not pictures.is_current(file, picture, its)
+    pictures.draw(picture, its, tmp_path)
+    assert pictures.is_current(file, picture, its)
+    assert not pictures.is_current(file, picture, made(repository, date="2026-11-23"))
+    assert not pictures.is_current(file, picture._replace(rows=("qioi", "alone")), its)
+    assert not pictures.is_current(file, picture._replace(columns=(("tps", "tps"),)), its)
+    monkeypatch.setattr(pictures, "DRAWING", 0)
+    assert not pictures.is_current(file, picture, its)
 
 
 def test_a_window_without_a_commit_is_a_row_without_latencies(tmp_path: Path) -> None:
