@@ -247,6 +247,11 @@ def said(one: Mapping[str, float]) -> str:
     )
 
 
+def lacks() -> str | None:
+    """Say in one line why it can't be measured here; ``None`` if it can."""
+    return lacking(["kube-apiserver", "kubectl"], ["etcd", "openssl"])
+
+
 @click.command()
 @click.option("--over", "kinds", type=click.Choice(list(GROWTH)), multiple=True, default=list(GROWTH))
 @click.option("--most", type=click.IntRange(1), default=1000, show_default=True, help="Leave larger sizes out.")
@@ -256,8 +261,7 @@ def said(one: Mapping[str, float]) -> str:
 @ending_signals_interrupt()
 def main(kinds: tuple[str, ...], most: int, seconds: float, base_port: int, output: Path | None) -> None:
     """Measure, and write growth.json."""
-    why = lacking(["kube-apiserver", "kubectl"], ["etcd", "openssl"])
-    if why:
+    if why := lacks():
         raise click.ClickException(why)
     directory = (output or Path("results") / f"growth-kubernetes-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     directory.mkdir(parents=True, exist_ok=True)

@@ -69,9 +69,11 @@ def main() -> None:
 def measure_pieces(names: tuple[str, ...], again: bool, more: bool, results: Path, fabric: Path | None) -> None:
     """Measure piece by piece. What is done is kept: after an interruption, run it again."""
     wanted = [piece for piece in PIECES if piece.name in names or not names]
-    for piece in [piece for piece in wanted if piece.needs_fabric and fabric is None]:
-        click.echo(f"{piece.name} is left out: --fabric DIR names the binaries that it needs")
-        wanted.remove(piece)
+    for piece in tuple(wanted):
+        unnamed = piece.needs_fabric and fabric is None
+        if why := "--fabric DIR names the binaries that it needs" if unnamed else piece.lacks():
+            click.echo(f"{piece.name} is left out: {why}")
+            wanted.remove(piece)
     known = {piece.name for piece in wanted if is_current(piece, ROOT, DATA)}
     due = [piece for piece in wanted if again or more or piece.name not in known]
     click.echo(f"{len(due)} of {len(wanted)} pieces to measure, about {sum(piece.minutes for piece in due)} minutes")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-from published import growth, ledgers, readers, shares
+from published import growth, ledgers, means, readers, shares
 from published.neighbours import neighbours
 
 #: What the daemon decides and does. What keeps a second daemon out acts once, at the start. Of what finds components
@@ -53,7 +54,8 @@ class Piece(NamedTuple):
 
     ``arguments`` are a benchmark and its options, in which ``{out}`` stands for a folder of the run's own, ``{run}``
     for its number (from 1), by which the order of conditions is reversed from run to run, and ``{fabric}`` for a folder
-    of real Fabric's binaries. It runs ``runs`` times. ``minutes`` is what all of it takes on two cores.
+    of real Fabric's binaries. It runs ``runs`` times. ``minutes`` is what all of it takes on two cores. ``lacks`` says
+    why it can't be measured on this host.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Piece(NamedTuple):
     minutes: int
     read: readers.Reader
     runs: int = 1
+    lacks: Callable[[], str | None] = lambda: None
 
     @property
     def command(self) -> str:
@@ -144,6 +147,7 @@ PIECES = (
         ),
         3,
         readers.discovery,
+        lacks=means.engine,
     ),
     Piece(
         "owed",
@@ -320,6 +324,7 @@ PIECES = (
         22,
         growth.growth(growth.KUBERNETES),
         runs=3,
+        lacks=means.api_server,
     ),
     Piece(
         "growth-neighbours",

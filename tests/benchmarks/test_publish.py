@@ -9,8 +9,9 @@ from typing import NoReturn
 import pytest
 from click.testing import CliRunner
 from publish import main
+from published import means
 from published.measure import UnmeasuredError
-from published.pieces import Piece
+from published.pieces import PIECES, Piece
 
 from qioi.lab.lock import exclusive
 from qioi.processes.errors import LabError
@@ -54,6 +55,25 @@ def test_a_piece_that_fails_keeps_no_other_from_being_measured(
     assert sorted(tried) == sorted(NAMES)
     assert done.output.count("Error: no engine\n") == 2
     assert (done.exit_code, done.output.splitlines()[-1]) == (1, f"Error: not measured: {', '.join(tried)}")
+
+
+def test_a_piece_whose_means_are_not_there_is_left_out(
+    asked: tuple[str, ...], fail: Callable[[Exception], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacking = [piece._replace(lacks=lambda: "no engine") if piece.name == "daemon" else piece for piece in PIECES]
+    monkeypatch.setattr("publish.PIECES", lacking)
+    tried = fail(ValueError("it was measured"))
+    done = CliRunner().invoke(main, asked)
+    assert tried == ["ledger"]
+    assert done.output.startswith("daemon is left out: no engine\n1 of 1 pieces to measure")
+
+
+def test_no_engine_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    why = means.engine()
+    assert why is not None
+    assert "no container engine" in why
+    assert "\n" not in why
 
 
 def test_two_do_not_measure_beside_each_other(
