@@ -36,7 +36,9 @@ type connection struct {
 	sendMu  sync.Mutex   // a gRPC stream takes one sender at a time
 	sending atomic.Int64 // since when the stream has been taking a message; 0: it is not
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// calls are those that the chaincode runs; nil: nobody waits for it, and its questions are refused. A second run under
+	// the same key would get what the first one still writes.
 	calls map[callKey]*call
 	dead  bool
 }
@@ -50,10 +52,11 @@ func (c *connection) begin(tx *transaction, namespace string) (*call, error) {
 	key := callKey{tx.in.ChannelID, tx.in.TxID}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	_, runs := c.calls[key]
 	switch {
 	case c.dead:
 		return nil, ErrTerminated
-	case c.calls[key] != nil:
+	case runs:
 		return nil, ErrRunning
 	case len(c.calls) >= c.host.config.MaxRunning:
 		return nil, fmt.Errorf("%w: at most %d are accepted", ErrBusy, c.host.config.MaxRunning)
@@ -63,16 +66,25 @@ func (c *connection) begin(tx *transaction, namespace string) (*call, error) {
 	return call, nil
 }
 
-// leave removes a call that ended without the chaincode's answer, for example by timeout.
-func (c *connection) leave(ended *call) {
+// withdraw removes a call of which the chaincode was not told.
+func (c *connection) withdraw(untold *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls[ended.key] == ended { // and not a later one of the same transaction
-		delete(c.calls, ended.key)
+	if c.calls[untold.key] == untold {
+		delete(c.calls, untold.key)
 	}
 }
 
-// take removes a call, so that only one can end it.
+// abandon leaves a call that nobody waits for any longer, for example after a timeout, to the chaincode, which runs it on.
+func (c *connection) abandon(left *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls[left.key] == left { // it may have ended at this very moment
+		c.calls[left.key] = nil
+	}
+}
+
+// take removes a call that the chaincode has ended, and gives it to the one that is to tell its caller; nil where nobody waits.
 func (c *connection) take(key callKey) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,10 +104,12 @@ func (c *connection) fail() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dead = true
-	for key, call := range c.calls {
-		call.done <- ending{err: ErrTerminated}
-		delete(c.calls, key)
+	for _, call := range c.calls {
+		if call != nil {
+			call.done <- ending{err: ErrTerminated}
+		}
 	}
+	clear(c.calls)
 }
 
 // send gives a message to the stream. After errTooLarge the stream is as it was.
@@ -149,7 +163,7 @@ func (c *connection) handle(msg *peerpb.ChaincodeMessage) error {
 		return nil
 	}
 	call := c.find(key)
-	if call == nil { // it has timed out here, and the contract runs on
+	if call == nil { // it was abandoned, and the contract runs on
 		return c.answer(msg, nil, errors.New("no such transaction is running"))
 	}
 	if msg.GetType() == peerpb.ChaincodeMessage_INVOKE_CHAINCODE {

@@ -49,7 +49,8 @@ type Config struct {
 	Chaincodes []Chaincode
 	// ExecuteTimeout is for one transaction, calls between chaincodes included; 30 s by default.
 	ExecuteTimeout time.Duration
-	// MaxRunning is how many transactions each chaincode executes at once, beyond which more are refused; 2,000 by default.
+	// MaxRunning is how many transactions each chaincode executes at once, those included that nobody waits for any longer,
+	// beyond which more are refused; 2,000 by default.
 	MaxRunning int
 	// MaxMessageBytes is the largest message to and from a chaincode; 100 MiB by default.
 	MaxMessageBytes int
@@ -168,18 +169,19 @@ func (h *Host) run(tx *transaction, name string, input *peerpb.ChaincodeInput) (
 	if err != nil {
 		return nil, err
 	}
-	defer conn.leave(call)
 	err = conn.send(&peerpb.ChaincodeMessage{
 		Type: peerpb.ChaincodeMessage_TRANSACTION, Payload: payload,
 		Txid: tx.in.TxID, ChannelId: tx.in.ChannelID, Proposal: tx.in.SignedProposal,
 	})
 	if err != nil {
+		conn.withdraw(call)
 		return nil, err
 	}
 	select {
 	case end := <-call.done:
 		return end.msg, end.err
 	case <-tx.ctx.Done():
+		conn.abandon(call)
 		return nil, context.Cause(tx.ctx)
 	}
 }
