@@ -138,3 +138,24 @@ func TestTransactionsMayBecomeLarger(t *testing.T) {
 	c.order(larger)
 	c.order(c.message(ch, strings.Repeat("x", 8<<20)))
 }
+
+// TestUpdatesThatWouldBeTheLastAreRefusedAtTheDoor: an element that names no policy could not be changed again.
+func TestUpdatesThatWouldBeTheLastAreRefusedAtTheDoor(t *testing.T) {
+	c := newCluster(t, solo)
+	c.start(0)
+	c.order(c.message(ch, "before"))
+	update := func(modPolicy string) *commonpb.Envelope {
+		return c.updateTo(func(from *commonpb.Config) (*commonpb.Config, error) {
+			to := proto.Clone(from).(*commonpb.Config)
+			to.ChannelGroup.Groups["Orderer"].Values["BatchSize"].ModPolicy = modPolicy
+			return to, nil
+		}, ordererAdmins)
+	}
+	r, err := c.broadcast(t.Context(), 0, update(""))
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, r.Status)
+	assert.Contains(t, r.Info, `mod_policy "" of /Channel/Orderer/BatchSize: the name of a policy`)
+	r, err = c.broadcast(t.Context(), 0, update("/Channel/Orderer/Admins"))
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
+}
