@@ -165,6 +165,16 @@ func IsConfig(header *commonpb.ChannelHeader) bool {
 	return header.GetType() == int32(commonpb.HeaderType_CONFIG)
 }
 
+// IsConfigBlock reports whether a block holds a configuration.
+func IsConfigBlock(block *commonpb.Block) bool {
+	data := block.GetData().GetData()
+	if len(data) != 1 {
+		return false
+	}
+	msg, err := protoutil.ParseEnvelope(data[0]) // that of block 0 is read, too, which nobody has signed
+	return err == nil && IsConfig(msg.Channel)
+}
+
 // FromBlock decodes a configuration block.
 func FromBlock(block *commonpb.Block) (*Bundle, error) {
 	if n := len(block.GetData().GetData()); n != 1 {

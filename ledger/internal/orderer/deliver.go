@@ -69,7 +69,8 @@ func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *comm
 		if err != nil {
 			return err
 		}
-		if seek.ContentType == ordererpb.SeekInfo_HEADER_WITH_SIG {
+		// As in Fabric: who reads headers needs configurations to know who may sign the next ones.
+		if seek.ContentType == ordererpb.SeekInfo_HEADER_WITH_SIG && !channelconfig.IsConfigBlock(block) {
 			block = &commonpb.Block{Header: block.Header, Metadata: block.Metadata}
 		}
 		if err := stream.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Block{Block: block}}); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -134,6 +135,23 @@ func TestAQuietBlockIsSealedByTime(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, blocks[0].Data.Data, 1, mode)
 	}
+}
+
+// TestHeadersComeWithConfigurations, as in Fabric: whoever reads headers learns of no other signers otherwise.
+func TestHeadersComeWithConfigurations(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { solo(o); o.Mode, o.MaxMessageCount = "block", 1 })
+	c.start(0)
+	c.order(c.message(ch, "a"))
+	seek, err := proto.Marshal(&ordererpb.SeekInfo{Start: seekNumber(0), Stop: seekNumber(1), ContentType: ordererpb.SeekInfo_HEADER_WITH_SIG})
+	require.NoError(t, err)
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, ch, c.client, nil, seek)
+	require.NoError(t, err)
+	blocks, err := c.deliver(0, env)
+	require.NoError(t, err)
+	require.Len(t, blocks, 2)
+	assert.Equal(t, protoutil.DataHash(blocks[0].GetData().GetData()), blocks[0].Header.DataHash)
+	assert.Nil(t, blocks[1].Data)
+	assert.NotNil(t, blocks[1].Metadata)
 }
 
 func TestBlockModeShowsWholeBlocks(t *testing.T) {

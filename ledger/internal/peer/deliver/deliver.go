@@ -132,7 +132,8 @@ func (s *Service) answer(st stream, env *commonpb.Envelope, as shape) (code comm
 		if _, err := ch.Bundle().Admits(creator, readers); err != nil {
 			return commonpb.Status_FORBIDDEN, err
 		}
-		if seek.ContentType == ordererpb.SeekInfo_HEADER_WITH_SIG {
+		// As in Fabric: who reads headers needs configurations to know who may sign the next ones.
+		if seek.ContentType == ordererpb.SeekInfo_HEADER_WITH_SIG && !channelconfig.IsConfigBlock(block) {
 			block = &commonpb.Block{Header: block.Header, Metadata: block.Metadata}
 		}
 		if err := st.Send(as.form(ch.ID(), block)); err != nil {

@@ -116,6 +116,22 @@ func TestWholeBlocksOldAndNew(t *testing.T) {
 	assert.Equal(t, commonpb.Status_SUCCESS, answer.GetStatus())
 }
 
+// TestHeadersComeWithConfigurations, as in Fabric: whoever reads headers learns of no other signers otherwise.
+func TestHeadersComeWithConfigurations(t *testing.T) {
+	f := start(t)
+	f.block(peertest.Tx{})
+	stream := f.ask(f.request(&ordererpb.SeekInfo{
+		Start: at(0), Stop: at(1), ContentType: ordererpb.SeekInfo_HEADER_WITH_SIG,
+	}, f.w.Signer("Org1MSP", "client")))
+	for n, data := range []*commonpb.BlockData{f.w.Genesis.Data, nil} {
+		answer, err := stream.Recv()
+		require.NoError(t, err)
+		assert.EqualValues(t, n, answer.GetBlock().GetHeader().GetNumber())
+		assert.NotNil(t, answer.GetBlock().GetMetadata())
+		assert.True(t, proto.Equal(data, answer.GetBlock().Data), "block %d", n)
+	}
+}
+
 // TestNothingIsMissedBetweenOldAndNew: streams that begin at any moment while blocks arrive get each
 // block once, in order, the old ones and those that come.
 func TestNothingIsMissedBetweenOldAndNew(t *testing.T) {
