@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
@@ -97,11 +98,14 @@ func (c channels) Block(ctx context.Context, channelID string, number uint64) (*
 }
 
 // BlockOf implements gateway.Blocks.
-func (c channels) BlockOf(channelID, txID string) (number uint64, committed bool) {
-	ch := c[channelID]
-	if ch == nil {
-		return 0, false
+func (c channels) BlockOf(channelID, txID string) (number uint64, committed bool, err error) {
+	ch, err := c.joined(channelID)
+	if err != nil {
+		return 0, false, err
 	}
-	s, ok := ch.Find(txID)
-	return s.Position.Block, ok
+	s, err := ch.Find(txID)
+	if errors.Is(err, chain.ErrNotFound) {
+		return 0, false, nil
+	}
+	return s.Position.Block, err == nil, err
 }

@@ -220,17 +220,22 @@ func (c *Chain) Status(ctx context.Context, txID string) (Status, error) {
 	return s, err
 }
 
-// Find looks a durable transaction up without waiting.
-func (c *Chain) Find(txID string) (Status, bool) {
+// Find looks a durable transaction up without waiting; ErrNotFound when there is none of that id. Another error says that
+// the disk could not be read.
+func (c *Chain) Find(txID string) (Status, error) {
 	key, ok := validate.ParseTxID(txID)
 	if !ok {
-		return Status{}, false
+		return Status{}, ErrNotFound
 	}
 	s, ok, err := c.ledger.index.lookup(key)
 	if err != nil {
 		log.Errorf("[%s] transaction %s: %s", c.ID(), txID, err)
+		return Status{}, err
 	}
-	return s, ok && !s.ofBlock()
+	if !ok || s.ofBlock() {
+		return Status{}, ErrNotFound
+	}
+	return s, nil
 }
 
 // Exists reports whether the id is taken, durable or not.

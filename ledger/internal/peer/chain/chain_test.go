@@ -141,8 +141,8 @@ func TestABlockWhoseSealDoesNotFitIsTakenBack(t *testing.T) {
 			assert.Equal(t, Position{1, 0}, r.Position())
 			r.settle()
 			assert.Equal(t, before, r.fingerprint())
-			_, known := r.Find(id)
-			assert.False(t, known)
+			_, err := r.Find(id)
+			assert.ErrorIs(t, err, ErrNotFound)
 
 			r.orders = w.NewOrderer()
 			other, otherID := w.Make(put(w, "a", "other"))

@@ -65,8 +65,8 @@ func TestKilledDuringCheckpoints(t *testing.T) {
 		assert.Equal(t, plain.fingerprint(), r.fingerprint())
 		assert.Equal(t, plain.Position(), r.Position())
 		for _, id := range told {
-			_, ok := r.Find(id)
-			assert.True(t, ok, "%s was reported and is lost", id)
+			_, err := r.Find(id)
+			assert.NoError(t, err, "%s was reported and is lost", id)
 		}
 		if r.covered > 0 {
 			used++

@@ -80,8 +80,8 @@ func TestAStartFromACheckpointEqualsAReplay(t *testing.T) {
 			assert.Equal(t, position, r.Position())
 			assert.EqualValues(t, 1, r.Bundle().Sequence)
 			for i, id := range taken {
-				s, ok := r.Find(id)
-				assert.True(t, ok, "transaction %d", i)
+				s, err := r.Find(id)
+				assert.NoError(t, err, "transaction %d", i)
 				assert.Equal(t, id == taken[len(taken)-1], s.Position.Block == position.Block)
 			}
 			// What is old stays taken, and the chain goes on alike.
@@ -90,8 +90,8 @@ func TestAStartFromACheckpointEqualsAReplay(t *testing.T) {
 			r.add(raw)
 			assert.EqualValues(t, peerpb.TxValidationCode_ENDORSEMENT_POLICY_FAILURE, r.status(id).Code, "the new configuration holds")
 			r.settle()
-			dup, ok := r.Find(taken[len(taken)-2])
-			require.True(t, ok)
+			dup, err := r.Find(taken[len(taken)-2])
+			require.NoError(t, err)
 			assert.Less(t, dup.Position.Block, position.Block, "the copy has not taken the first one's place")
 			require.NoError(t, r.stop())
 		})

@@ -29,11 +29,11 @@ func (r *rig) onDisk() {
 // untold asserts that nobody hears of a transaction.
 func (r *rig) untold(id string) {
 	r.t.Helper()
-	_, known := r.Find(id)
-	assert.False(r.t, known)
+	_, err := r.Find(id)
+	assert.ErrorIs(r.t, err, ErrNotFound)
 	over, cancel := context.WithCancel(context.Background())
 	cancel() // what is known is told all the same
-	_, err := r.Status(over, id)
+	_, err = r.Status(over, id)
 	assert.ErrorIs(r.t, err, context.Canceled)
 }
 

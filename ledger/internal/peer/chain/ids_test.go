@@ -85,8 +85,8 @@ func TestIDsOnDiskStayTaken(t *testing.T) {
 			r.orders = &next
 			assert.EqualValues(t, 31, r.covered, "with the genesis block")
 			for i, id := range ids {
-				s, ok := r.Find(id)
-				assert.True(t, ok)
+				s, err := r.Find(id)
+				assert.NoError(t, err)
 				assert.Equal(t, Position{Block: uint64(i) + 1}, s.Position)
 				assert.Equal(t, s, r.status(id))
 			}
@@ -105,7 +105,7 @@ func TestADamagedPageOfIDsStopsThePeer(t *testing.T) {
 	dir := t.TempDir()
 	every := Options{CheckpointEvery: 10}
 	r := startRig(t, w, dir, every)
-	envelopes, _ := some(t, w, r, 30)
+	envelopes, ids := some(t, w, r, 30)
 	orders := r.orders
 	require.NoError(t, r.stop())
 	file := idFiles(t, dir)[0]
@@ -118,6 +118,8 @@ func TestADamagedPageOfIDsStopsThePeer(t *testing.T) {
 	assert.Contains(t, report.IDs[0].Problem, "the checksum of page 0 does not fit")
 
 	r = startRig(t, w, dir, every)
+	_, err = r.Find(ids[0])
+	require.ErrorIs(t, err, txids.ErrDamaged)
 	r.add(envelopes[0])
 	require.ErrorContains(t, <-r.ended, "duplicate check: ")
 	r.ended <- nil
@@ -141,8 +143,8 @@ func TestIDsLeaveMemory(t *testing.T) {
 	assert.Equal(t, x.inMemory(), len(x.recent))
 	assert.Positive(t, x.old.Blocks())
 	for _, id := range ids {
-		_, ok := r.Find(id)
-		assert.True(t, ok)
+		_, err := r.Find(id)
+		assert.NoError(t, err)
 	}
 	hashesLead(t, r)
 	assert.Equal(t, len(envelopes), again(t, r, envelopes))
@@ -158,8 +160,8 @@ func hashesLead(t *testing.T, r *rig) {
 		found, err := r.BlockByHash(hash)
 		require.NoError(t, err)
 		assert.True(t, proto.Equal(block, found))
-		_, ok := r.Find(hex.EncodeToString(hash))
-		assert.False(t, ok)
+		_, err = r.Find(hex.EncodeToString(hash))
+		assert.ErrorIs(t, err, ErrNotFound)
 		_, err = r.Status(context.Background(), hex.EncodeToString(hash))
 		assert.ErrorContains(t, err, fmt.Sprintf("it is the hash of block %d", n))
 	}

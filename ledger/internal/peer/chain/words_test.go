@@ -321,7 +321,7 @@ func randomWords(t *testing.T, seed int64) {
 	told := map[string]Position{}
 	look := func() {
 		for id := range ids {
-			if s, ok := r.Find(id); ok {
+			if s, err := r.Find(id); err == nil {
 				told[id] = s.Position
 			}
 		}

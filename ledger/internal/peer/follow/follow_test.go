@@ -239,8 +239,8 @@ func TestALyingOrdererIsLeft(t *testing.T) {
 					}
 					for _, item := range liar.items[0] {
 						if msg, err := protoutil.ParseEnvelope(item.GetTx()); err == nil && !slices.Contains(ids, msg.Channel.TxId) {
-							_, known := c.Find(msg.Channel.TxId)
-							assert.False(t, known)
+							_, err := c.Find(msg.Channel.TxId)
+							assert.ErrorIs(t, err, chain.ErrNotFound)
 						}
 					}
 					cancel()

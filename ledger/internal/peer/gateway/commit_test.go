@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -174,6 +175,19 @@ func TestChaincodeEventsComeBlockByBlock(t *testing.T) {
 	oldest := f.events(&gatewaypb.ChaincodeEventsRequest{StartPosition: &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Oldest{}}})
 	_, err := oldest.Recv()
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
+}
+
+// TestEventsAfterATransactionThatCannotBeLookedUp do not begin elsewhere: a client that goes on where it was would miss some.
+func TestEventsAfterATransactionThatCannotBeLookedUp(t *testing.T) {
+	f := start(t, nil)
+	raw, id := f.Make(peertest.Tx{Event: &peerpb.ChaincodeEvent{EventName: "seen"}})
+	f.ledger.add(f.World, nil, raw)
+	f.ledger.mu.Lock()
+	f.ledger.damage = errors.New("the ids are damaged")
+	f.ledger.mu.Unlock()
+	_, err := f.events(&gatewaypb.ChaincodeEventsRequest{AfterTransactionId: id, StartPosition: from(0)}).Recv()
+	assert.Equal(t, codes.Aborted, status.Code(err))
+	assert.ErrorContains(t, err, "the ids are damaged")
 }
 
 func TestEventsOfTheNextCommitBeginWithIt(t *testing.T) {

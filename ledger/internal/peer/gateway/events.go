@@ -62,7 +62,11 @@ func (s *Server) ChaincodeEvents(signed *gatewaypb.SignedChaincodeEventsRequest,
 
 func (s *Server) startBlock(request *gatewaypb.ChaincodeEventsRequest) (uint64, error) {
 	if after := request.GetAfterTransactionId(); after != "" {
-		if number, ok := s.config.Blocks.BlockOf(request.GetChannelId(), after); ok {
+		number, ok, err := s.config.Blocks.BlockOf(request.GetChannelId(), after)
+		if err != nil { // from another place on, events would be lost
+			return 0, status.Error(codes.Aborted, err.Error())
+		}
+		if ok {
 			return number, nil
 		}
 	}

@@ -138,6 +138,7 @@ type ledger struct {
 	blocks []*commonpb.Block
 	fates  map[string]peerpb.TxValidationCode
 	at     map[string]uint64
+	damage error // of BlockOf
 }
 
 func (l *ledger) Bundle(channel string) *channelconfig.Bundle {
@@ -208,11 +209,11 @@ func (l *ledger) Block(ctx context.Context, _ string, n uint64) (block *commonpb
 	return block, err
 }
 
-func (l *ledger) BlockOf(_, id string) (uint64, bool) {
+func (l *ledger) BlockOf(_, id string) (uint64, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n, ok := l.at[id]
-	return n, ok
+	return n, ok, l.damage
 }
 
 func txID(t testing.TB, raw []byte) string {

@@ -39,5 +39,5 @@ type Blocks interface {
 	// Block waits until the block is there, or until ctx ends; then it returns ctx's error.
 	Block(ctx context.Context, channelID string, number uint64) (*commonpb.Block, error)
 	// BlockOf is the block that a transaction was committed in, without waiting.
-	BlockOf(channelID, txID string) (number uint64, committed bool)
+	BlockOf(channelID, txID string) (number uint64, committed bool, err error)
 }

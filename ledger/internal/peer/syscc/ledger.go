@@ -111,9 +111,12 @@ func byHash(ch Channel, hash []byte) (*commonpb.Block, error) {
 func byTransaction(ctx context.Context, ch Channel, txID string) (*commonpb.Block, chain.Status, error) {
 	for {
 		changed, height := ch.UntilChanged(), ch.Height()
-		at, ok := ch.Find(txID)
-		if !ok {
+		at, err := ch.Find(txID)
+		if errors.Is(err, chain.ErrNotFound) {
 			return nil, at, fmt.Errorf("no such transaction ID [%s] in index", txID)
+		}
+		if err != nil {
+			return nil, at, err
 		}
 		if at.Position.Block < height {
 			block, err := ch.Block(at.Position.Block)

@@ -32,7 +32,7 @@ type Channel interface {
 	Height() uint64
 	Block(number uint64) (*commonpb.Block, error)
 	BlockByHash(hash []byte) (*commonpb.Block, error)
-	Find(txID string) (chain.Status, bool)
+	Find(txID string) (chain.Status, error)
 	UntilChanged() <-chan struct{}
 	Stopped() <-chan struct{}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/endorser"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/peer/syscc"
+	"github.com/qioi/qioi/ledger/internal/peer/txids"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/lifecyclepb"
@@ -231,8 +232,11 @@ type taken struct {
 	asked int
 }
 
-func (c *taken) Find(string) (chain.Status, bool) {
-	return chain.Status{Position: chain.Position{Block: 1}}, c.asked <= 1
+func (c *taken) Find(string) (chain.Status, error) {
+	if c.asked > 1 {
+		return chain.Status{}, chain.ErrNotFound
+	}
+	return chain.Status{Position: chain.Position{Block: 1}}, nil
 }
 
 func (c *taken) Height() uint64 {
@@ -255,13 +259,30 @@ func TestWhatIsTakenBackIsNotFound(t *testing.T) {
 	_, err := r.chain.Status(context.Background(), id)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return r.chain.Height() == 2 }, time.Minute, time.Millisecond)
+	r.lost(func() syscc.Channel { return &taken{Chain: r.chain} }, "no such transaction ID [lost] in index")
+}
+
+// lost asks for a transaction that the channel does not give.
+func (r *rig) lost(channel func() syscc.Channel, want string) {
+	r.T.Helper()
 	for _, function := range []string{"GetTransactionByID", "GetBlockByTxID"} {
-		system := syscc.New("Org1MSP", map[string]syscc.Channel{peertest.Channel: &taken{Chain: r.chain}})
+		system := syscc.New("Org1MSP", map[string]syscc.Channel{peertest.Channel: channel()})
 		answer := system.Answer(context.Background(), syscc.Query{
 			Chaincode: "qscc", Creator: r.Signer("Org1MSP", "client").Serialized(),
 			Args: [][]byte{[]byte(function), []byte(peertest.Channel), []byte("lost")},
 		})
-		assert.EqualValues(t, 500, answer.Status, function)
-		assert.Contains(t, answer.Message, "no such transaction ID [lost] in index", function)
+		assert.EqualValues(r.T, 500, answer.Status, function)
+		assert.Contains(r.T, answer.Message, want, function)
 	}
+}
+
+// damaged is a channel whose ids cannot be read.
+type damaged struct{ *chain.Chain }
+
+func (damaged) Find(string) (chain.Status, error) { return chain.Status{}, txids.ErrDamaged }
+
+// TestWhatCannotBeReadIsNotSaidToBeMissing: a client would send it again.
+func TestWhatCannotBeReadIsNotSaidToBeMissing(t *testing.T) {
+	r := newRig(t)
+	r.lost(func() syscc.Channel { return damaged{r.chain} }, "lost, error damaged")
 }
