@@ -46,10 +46,11 @@ func (s *Store) locate(number uint64) (*segment, place, error) {
 		return nil, place{}, fmt.Errorf("block %d of ledger %s (height %d): %w", number, s.dir, s.height, ErrNotFound)
 	}
 	seg := s.segments[sort.Search(len(s.segments), func(i int) bool { return s.segments[i].firstBlock > number })-1]
-	if err := s.place(seg); err != nil {
+	places, err := s.placesOf(seg)
+	if err != nil {
 		return nil, place{}, err
 	}
-	p := seg.places[number-seg.firstBlock]
+	p := places[number-seg.firstBlock]
 	if seg == s.last() && p.end > seg.size-int64(len(s.buf)) {
 		if s.err != nil {
 			return nil, place{}, s.err
@@ -74,18 +75,27 @@ func (s *Store) keep(seg *segment) {
 	}
 }
 
-// place brings a segment's places into memory; the caller holds the lock.
-func (s *Store) place(seg *segment) error {
+// placesOf brings a segment's places into memory. The caller holds the lock, which is free while a file is read: commits
+// need it.
+func (s *Store) placesOf(seg *segment) ([]place, error) {
 	if seg == s.last() || seg.places != nil {
-		return nil
+		return seg.places, nil
 	}
+	s.mu.Unlock()
+	seg.finding.Lock()
+	defer seg.finding.Unlock()
+	s.mu.Lock()
+	if seg.places != nil { // another reader has found them
+		return seg.places, nil
+	}
+	s.mu.Unlock()
 	places, err := seg.findPlaces()
-	if err != nil {
-		return err
+	s.mu.Lock()
+	if err == nil {
+		seg.places = places
+		s.keep(seg)
 	}
-	seg.places = places
-	s.keep(seg)
-	return nil
+	return places, err
 }
 
 // findPlaces reads where a finished segment's blocks are, from its index or else from itself.

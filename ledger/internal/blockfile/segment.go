@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
@@ -28,7 +29,7 @@ type File interface {
 	Close() error
 }
 
-// segment is one file. Its fields are fixed once it is open, except size.
+// segment is one file. Its fields are fixed once it is open, except size and places, which are under the store's lock.
 type segment struct {
 	path       string
 	file       File
@@ -36,7 +37,8 @@ type segment struct {
 	firstBlock uint64
 	size       int64 // bytes in the file and in the store's buffer
 	// places are those of its blocks: always there for the last segment, else when they were needed lately.
-	places []place
+	places  []place
+	finding sync.Mutex // one reader at a time reads them from the disk; it is taken before the store's lock
 }
 
 func segmentName(seq int) string { return fmt.Sprintf("segment-%06d.blk", seq) }

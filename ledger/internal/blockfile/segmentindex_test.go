@@ -1,9 +1,12 @@
 package blockfile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -103,4 +106,40 @@ func TestPlacesOfFinishedSegmentsLeaveMemory(t *testing.T) {
 	}
 	assert.Equal(t, placedSegments+1, held())
 	same(t, s, blocks)
+}
+
+// TestCommitsGoOnWhileAFileIsRead: finding a block may take the reading of a whole file.
+func TestCommitsGoOnWhileAFileIsRead(t *testing.T) {
+	small := Options{SegmentBytes: 300}
+	dir, blocks := ledger(t, 12, small)
+	s := open(t, dir, small)
+	slow := s.segments[1]
+	require.NoError(t, os.Remove(indexPath(slow.path)))
+	require.NoError(t, syscall.Mkfifo(indexPath(slow.path), 0o600)) // who reads it waits
+	read := make(chan error, 3)
+	for range cap(read) {
+		go func() {
+			got, err := s.Block(slow.firstBlock)
+			if err == nil && !proto.Equal(blocks[slow.firstBlock], got) {
+				err = errors.New("another block")
+			}
+			read <- err
+		}()
+	}
+	fifo, err := os.OpenFile(indexPath(slow.path), os.O_WRONLY, 0) // as soon as somebody reads it
+	require.NoError(t, err)
+	committed := make(chan error, 1)
+	go func() { committed <- errors.Join(s.AppendBlock(testBlock(12, 1)), s.Sync()) }()
+	select {
+	case err := <-committed:
+		require.NoError(t, err)
+	case <-time.After(30 * time.Second):
+		t.Error("the commit waits for the reader")
+	}
+	require.NoError(t, os.Remove(indexPath(slow.path)))
+	require.NoError(t, fifo.Close())
+	for range cap(read) {
+		require.NoError(t, <-read)
+	}
+	same(t, s, append(blocks, testBlock(12, 1)))
 }
