@@ -4,8 +4,13 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"os"
+	"path/filepath"
 	"strings"
+
+	"github.com/qioi/qioi/ledger/internal/ops"
 )
+
+var log = ops.Logger("blockfile")
 
 // A finished segment has a small file beside it that says where its blocks are, so that a
 // node with a long chain need not read all of it to start. The frames that are not read at
@@ -25,7 +30,7 @@ func indexPath(segmentPath string) string {
 }
 
 // writeIndex is done once a segment is durable and finished. A failure only costs time at
-// the next start, and a torn file is seen by its checksum: nothing is synced or reported.
+// the next start, or when a block is read, and a torn file is seen by its checksum: nothing is synced, and no error given.
 func (s *Store) writeIndex(seg *segment) {
 	out := make([]byte, indexHeaderSize, indexHeaderSize+len(seg.places)*indexEntrySize)
 	copy(out, indexMagic)
@@ -37,7 +42,9 @@ func (s *Store) writeIndex(seg *segment) {
 		out = binary.LittleEndian.AppendUint64(out, uint64(p.end))
 	}
 	out = binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
-	_ = os.WriteFile(indexPath(seg.path), out, 0o644)
+	if err := os.WriteFile(indexPath(seg.path), out, 0o644); err != nil {
+		log.Warnf("%s: all of %s is read to find its blocks", err, filepath.Base(seg.path))
+	}
 }
 
 // readIndex reads where a finished segment's blocks are, if there is an index that fits.

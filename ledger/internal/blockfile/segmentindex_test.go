@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
@@ -142,4 +143,22 @@ func TestCommitsGoOnWhileAFileIsRead(t *testing.T) {
 		require.NoError(t, <-read)
 	}
 	same(t, s, append(blocks, testBlock(12, 1)))
+}
+
+// TestAnIndexThatCannotBeWrittenIsLogged: the blocks are found without it, at the cost of reading all of a file.
+func TestAnIndexThatCannotBeWrittenIsLogged(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{SegmentBytes: 300})
+	require.NoError(t, os.Mkdir(indexPath(filepath.Join(dir, segmentName(0))), 0o755))
+	var blocks []*commonpb.Block
+	log := opstest.Logged(t, func() {
+		for n := range 3 * placedSegments * 4 {
+			blocks = append(blocks, testBlock(uint64(n), 2))
+			require.NoError(t, s.AppendBlock(blocks[n]))
+		}
+	})
+	require.Nil(t, s.segments[0].places)
+	assert.Contains(t, log, "segment-000000.idx: is a directory: all of segment-000000.blk is read to find its blocks")
+	assert.NotContains(t, log, "segment-000001")
+	same(t, s, blocks)
 }
