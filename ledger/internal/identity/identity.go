@@ -3,6 +3,7 @@ package identity
 import (
 	"crypto/sha256"
 	"crypto/x509"
+	"slices"
 	"time"
 )
 
@@ -27,11 +28,30 @@ type Identity struct {
 	MSPID string
 	Cert  *x509.Certificate
 
-	roles     uint8 // bit set of Role
-	key       *publicKey
-	digest    [sha256.Size]byte // of what the authority signed: anybody can write the signature itself in several ways
-	notBefore time.Time         // of the whole chain: the latest start, the earliest end
-	notAfter  time.Time
+	roles  uint8 // bit set of Role
+	key    *publicKey
+	digest [sha256.Size]byte // of what the authority signed: anybody can write the signature itself in several ways
+	valid  []period          // of each chain; there are several where an authority's certificate was renewed
+}
+
+// period is when all certificates of a chain are valid: from the latest start to the earliest end.
+type period struct{ from, to time.Time }
+
+func (p period) String() string {
+	return p.from.UTC().Format(time.RFC3339) + " to " + p.to.UTC().Format(time.RFC3339)
+}
+
+func periodOf(chain []*x509.Certificate) period {
+	p := period{chain[0].NotBefore, chain[0].NotAfter}
+	for _, cert := range chain[1:] {
+		if cert.NotBefore.After(p.from) {
+			p.from = cert.NotBefore
+		}
+		if cert.NotAfter.Before(p.to) {
+			p.to = cert.NotAfter
+		}
+	}
+	return p
 }
 
 // HasRole reports whether the certificate carries the role.
@@ -61,7 +81,7 @@ func (i *Identity) VerifyDigest(digest [sha256.Size]byte, sig []byte) error {
 	return i.key.verify(digest, sig)
 }
 
-// ValidAt reports whether every certificate of the chain is valid at t.
+// ValidAt reports whether every certificate of a chain is valid at t.
 func (i *Identity) ValidAt(t time.Time) bool {
-	return !t.Before(i.notBefore) && !t.After(i.notAfter)
+	return slices.ContainsFunc(i.valid, func(p period) bool { return !t.Before(p.from) && !t.After(p.to) })
 }

@@ -182,8 +182,7 @@ func (m *Manager) DeserializeAt(serialized []byte, at time.Time) (*Identity, err
 		return nil, err
 	}
 	if !id.ValidAt(at) {
-		return nil, fmt.Errorf("%w: %q of %s, valid %s to %s", ErrExpired, id.Cert.Subject.CommonName, id.MSPID,
-			id.notBefore.UTC().Format(time.RFC3339), id.notAfter.UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("%w: %q of %s, valid %v", ErrExpired, id.Cert.Subject.CommonName, id.MSPID, id.valid)
 	}
 	return id, nil
 }
@@ -244,7 +243,7 @@ func (m *Manager) verify(serialized []byte) (*Identity, error) {
 }
 
 // chain walks up to a root as of the moment that the certificate was issued (the
-// trust), and notes from when until when the whole chain is valid (the time).
+// trust), and notes from when until when each whole chain is valid (the time).
 func (i *Identity) chain(o *org) (chains [][]*x509.Certificate, err error) {
 	chains, err = i.Cert.Verify(x509.VerifyOptions{
 		Roots: o.roots, Intermediates: o.intermediates, CurrentTime: i.Cert.NotBefore.Add(time.Second),
@@ -257,15 +256,7 @@ func (i *Identity) chain(o *org) (chains [][]*x509.Certificate, err error) {
 		if err := o.revoked.check(chain); err != nil {
 			return nil, fmt.Errorf("%w of %s", err, i.MSPID)
 		}
-	}
-	i.notBefore, i.notAfter = i.Cert.NotBefore, i.Cert.NotAfter
-	for _, cert := range chains[0][1:] {
-		if cert.NotBefore.After(i.notBefore) {
-			i.notBefore = cert.NotBefore
-		}
-		if cert.NotAfter.Before(i.notAfter) {
-			i.notAfter = cert.NotAfter
-		}
+		i.valid = append(i.valid, periodOf(chain))
 	}
 	return chains, nil
 }
