@@ -61,3 +61,28 @@ func TestErrorsNameTheDirectoryOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestAStoreThatCannotBeginASegmentIsRead to its end, however many others are read as well.
+func TestAStoreThatCannotBeginASegmentIsRead(t *testing.T) {
+	small := Options{SegmentBytes: 300}
+	dir, blocks := ledger(t, 80, small)
+	full := small
+	full.OpenFile = func(path string) (File, error) {
+		real, err := openAppend(path)
+		if info, statErr := os.Stat(path); statErr == nil && info.Size() == 0 {
+			return &failingFile{File: real, write: syscall.ENOSPC}, err
+		}
+		return real, err
+	}
+	s := open(t, dir, full)
+	for {
+		b := testBlock(uint64(len(blocks)), 2)
+		if err := s.AppendBlock(b); err != nil {
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			break
+		}
+		blocks = append(blocks, b)
+	}
+	same(t, s, blocks)
+	same(t, s, blocks)
+}

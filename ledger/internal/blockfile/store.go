@@ -222,12 +222,14 @@ func (s *Store) roll() error {
 			return s.fail(ofFile("fsync", s.last().path, err))
 		}
 		s.writeIndex(s.last())
-		s.keep(s.last())
 	}
 	path := filepath.Join(s.dir, segmentName(len(s.segments)))
 	seg, err := createSegment(s.opts, path, s.height)
 	if err != nil {
 		return s.fail(ofFile("new segment", path, err))
+	}
+	if len(s.segments) > 0 {
+		s.keep(s.last())
 	}
 	s.segments = append(s.segments, seg)
 	return nil
