@@ -102,7 +102,11 @@ func (s *Service) serve(st stream, as shape) error {
 			return st.Context().Err()
 		}
 		if err != nil {
-			log.Debugf("a request ended with %s: %s", code, err)
+			level := ops.Debug
+			if code == commonpb.Status_INTERNAL_SERVER_ERROR { // a damaged file, or a disk that fails
+				level = ops.Error
+			}
+			log.Log(0, level, "a request ended with %s: %s", code, err)
 		}
 		if err := st.Send(&peerpb.DeliverResponse{Type: &peerpb.DeliverResponse_Status{Status: code}}); err != nil {
 			return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
 	"github.com/qioi/qioi/ledger/internal/peer/deliver"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
@@ -29,6 +32,7 @@ import (
 
 type fixture struct {
 	t      *testing.T
+	dir    string
 	w      *peertest.World
 	c      *chain.Chain
 	orders *peertest.Orderer
@@ -40,7 +44,8 @@ type fixture struct {
 // start runs a chain and the service on it, over a real connection.
 func start(t *testing.T) *fixture {
 	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream})
-	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
+	dir := t.TempDir()
+	c, err := chain.Open(dir, w.Genesis, chain.Options{})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	ended := make(chan error, 1)
@@ -65,7 +70,7 @@ func start(t *testing.T) *fixture {
 		require.NoError(t, <-ended)
 		require.NoError(t, c.Close())
 	})
-	return &fixture{t, w, c, w.NewOrderer(), peerpb.NewDeliverClient(conn), ctx, registry}
+	return &fixture{t, dir, w, c, w.NewOrderer(), peerpb.NewDeliverClient(conn), ctx, registry}
 }
 
 // block commits a block of one transaction.
@@ -277,4 +282,27 @@ func TestRefusals(t *testing.T) {
 			assert.Equal(t, c.want, answer.GetStatus())
 		})
 	}
+}
+
+// TestADamagedBlockIsLogged: who asks is told that something is wrong here, and only the log what it is.
+func TestADamagedBlockIsLogged(t *testing.T) {
+	f := start(t)
+	files, err := filepath.Glob(filepath.Join(f.dir, "segment-*.blk"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	file, err := os.OpenFile(files[0], os.O_RDWR, 0)
+	require.NoError(t, err)
+	info, err := file.Stat()
+	require.NoError(t, err)
+	_, err = file.WriteAt([]byte("damage"), info.Size()/2)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+
+	log := opstest.Logged(t, func() {
+		answer, err := f.ask(f.request(&ordererpb.SeekInfo{Start: at(0), Stop: at(0)}, f.w.Signer("Org1MSP", "client"))).Recv()
+		require.NoError(t, err)
+		assert.Equal(t, commonpb.Status_INTERNAL_SERVER_ERROR, answer.GetStatus())
+	})
+	assert.Contains(t, log, "ERRO")
+	assert.Contains(t, log, "ledger file "+files[0]+" is corrupt")
 }
