@@ -102,6 +102,7 @@ const blockWireGap = 8 * time.Millisecond
 type consenter struct {
 	consensusType string
 	alone         bool // alone is whether there is one orderer
+	ticks         bool // ticks is whether it has Raft's values
 	grows         bool // grows is whether orderers are added to those that the network began with
 	least         int  // least is how many orderers there are at least
 	sequencer     bool // sequencer is whether there is one
@@ -111,7 +112,7 @@ type consenter struct {
 
 // consenters are the kinds by their names on the command line. What flags say of kinds is made from it.
 var consenters = map[string]consenter{
-	"raft":      {consensusType: channelconfig.Raft, grows: true},
+	"raft":      {consensusType: channelconfig.Raft, ticks: true, grows: true},
 	"solo":      {consensusType: channelconfig.Solo, alone: true},
 	"kafka":     {consensusType: channelconfig.Kafka, brokers: 3},
 	"bft":       {consensusType: channelconfig.BFT, least: 4, grows: true, votes: true},
@@ -202,7 +203,7 @@ func (o *Options) validateOrdering(found *problems.List) {
 		positive("virtual-block-txs", o.VirtualBlockTxs)
 		lasting("virtual-block-interval", o.VirtualBlockInterval)
 	}
-	if consenters[o.Consenter].consensusType == channelconfig.Raft {
+	if consenters[o.Consenter].ticks {
 		lasting("raft-tick", o.RaftTick)
 		found.If(o.ElectionTicks <= heartbeatTicks, "--election-ticks %d: a number above %d is accepted", o.ElectionTicks, heartbeatTicks)
 		positive("snapshot-bytes", o.SnapshotBytes)
