@@ -21,7 +21,8 @@ class SaidProblems:
 
     def say(self, now: float, about: str, message: str) -> None:
         """Log a problem, unless one about the same was logged and is not over yet."""
-        if about not in self._last:
+        came = self._last.get(about)
+        if came is None or now - came > OVER:
             self._last = {one: last for one, last in self._last.items() if now - last <= OVER}
             if self._is_full():
                 return
