@@ -52,7 +52,8 @@ class Contention:
         promised = {name: see(period, name) for name, one in period.owed.items() if one.value and one.source != AUTO}
         below = {name for name, one in promised.items() if is_below(one)}
         alone = period.host.foreign < FOREIGN
-        served = {name for name, one in promised.items() if alone and (shortfall(one) or 1.0) <= 0}
+        short = {name: shortfall(one) for name, one in promised.items() if alone}
+        served = {name for name, one in short.items() if one is not None and one <= 0}
         parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
         used: defaultdict[Channels, float] = defaultdict(float)
         burnt = 0.0

@@ -45,6 +45,7 @@ def seen(*args: Period, burning: tuple[str, ...] = ()) -> dict[str, float]:
 def test_what_the_other_tenant_uses_is_foreign_to_the_one_below_its_threshold() -> None:
     assert seen(period(50.0, 150.0)) == {"red0": 0.4}
     assert seen(period(150.0, 50.0)) == {"blue0": 0.4}
+    assert seen(period(50.0, 100.0)) == {"red0": 0.4}  # just what it is owed
 
 
 @pytest.mark.parametrize(
