@@ -109,6 +109,7 @@ class Capper:
         guard = self._guard
         raised = [one for one in wants if not one.shown and one.decision.shares > found_of(guard, one)]
         if not raised:
+            self._before = {}  # a neighbour of now would vanish in the mean over the quiet time
             return wants, Held(0.0, cap)
         busy = self._busy(now, raised)
 

@@ -166,6 +166,16 @@ def test_wishes_shrink_until_they_fit_beside_what_is_busy(tmp_path: Path) -> Non
     assert (roomy, held.part) == (wants[0], 400 / 500)  # nobody was busy since, as far as is known
 
 
+def test_after_a_quiet_time_a_neighbour_that_has_just_come_counts_as_busy(tmp_path: Path) -> None:
+    tree, capper = busy_tree(tmp_path)
+    wants = (want("p", 4096), want("q", 1024))
+    spend(tree, 1.0)
+    first = capper.apply(1.0, wants, 0.9)
+    capper.apply(2.0, (want("p", 1024), want("q", 1024)), 0.9)
+    spend(tree, 2.0)  # a second of an hour
+    assert capper.apply(3602.0, wants, 0.9) == first == (wants, Held(400 / 800, 0.9))
+
+
 def moved_by_request(shares: int, previous: int, request: int) -> Want:
     one = want("p", shares)
     return replace(one, decision=replace(one.decision, previous=previous), request=request)
