@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.levels.wants import Want, found_of, groups_of
+from qioi.controller.levers.idle import DEFAULT_WEIGHT
 from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Decision
@@ -85,6 +86,11 @@ def part_held(raised: Mapping[str, int], busy: Mapping[str, Mapping[str, int]]) 
 
 #: CPUs that a group must have used since the last look to count as busy.
 BUSY = 0.01
+#: The same of the processes of a group that has groups below it: they have no account of their own, and the accounts
+#: that they are reckoned from are read one after the other.
+BUSY_OWN = 0.1
+#: What stands for these processes among the groups that they compete with.
+OWN = "its own processes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,21 +133,34 @@ class Capper:
         return tuple(under(one, shares.get(one.decision.component), cap) for one in wants), Held(held(shares), cap)
 
     def _busy(self, now: float, raised: Iterable[Want]) -> dict[str, dict[str, int]]:
-        """Give the weights of groups at each level that used CPU lately; unknown use counts as busy."""
+        """Give the weights of groups at each level that used CPU lately; unknown use counts as busy.
+
+        A group's own processes compete with the groups below it, each with the default weight. They are at least as
+        many as the CPUs that they used.
+        """
         busy: dict[str, dict[str, int]] = {}
         seen: dict[str, tuple[float, float]] = {}
         for parent in branches(want.cgroup for want in raised):
             children = busy[parent] = {}
+            own = self._used(now, parent, seen)
             for child, weight in weights_below(self._hierarchy, parent):
-                total = self._accounts.seconds(child)
-                if total is not None:
-                    seen[child] = now, total
-                    at, before = self._before.get(child, (now, total))
-                    if now > at and (total - before) / (now - at) < BUSY:
-                        continue
-                children[child] = weight
+                used = self._used(now, child, seen)
+                own = None if own is None or used is None else own - used
+                if used is None or used >= BUSY:
+                    children[child] = weight
+            if own is not None and own >= BUSY_OWN:
+                children[OWN] = math.ceil(own) * DEFAULT_WEIGHT[self._hierarchy.version]
         self._before = seen
         return busy
+
+    def _used(self, now: float, group: str, seen: dict[str, tuple[float, float]]) -> float | None:
+        """Give the CPUs that a group used since the last look, and note it as seen; ``None``: that is not known."""
+        total = self._accounts.seconds(group)
+        if total is None:
+            return None
+        seen[group] = now, total
+        at, before = self._before.get(group, (now, total))
+        return (total - before) / (now - at) if now > at else None
 
 
 def is_boosted(guard: Guard, want: Want, shares: int, group: str, value: int) -> bool:

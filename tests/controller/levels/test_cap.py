@@ -176,6 +176,24 @@ def test_after_a_quiet_time_a_neighbour_that_has_just_come_counts_as_busy(tmp_pa
     assert capper.apply(3602.0, wants, 0.9) == first == (wants, Held(400 / 800, 0.9))
 
 
+def test_processes_beside_the_groups_count_by_the_cpus_that_they_used(tmp_path: Path) -> None:
+    tree = Tree(tmp_path)
+    tree.held("p")
+    capper = Capper(tree.guard, tree.hierarchy, CpuAccounts(2, tree.hierarchy.mount))
+
+    def part(now: float, used: float, whole: float) -> float:
+        """Look when a component has used CPU time, and all that is on the host."""
+        tree.group("p", seconds=used)
+        (tree.hierarchy.mount / "cpu.stat").write_text(f"usage_usec {round(1e6 * whole)}\n")
+        return capper.apply(now, (want("p", 4096),), 1.0)[1].part
+
+    assert part(1.0, 0.5, 5.0) == 1.0  # not known yet
+    assert part(2.0, 1.0, 5.55) == 1.0  # a twentieth of a CPU is within what the accounts tell
+    assert part(3.0, 1.5, 7.65) == 400 / 600  # 1.6 CPUs: two processes at the least
+    tree.group("new", seconds=3.0)
+    assert part(4.0, 2.0, 11.0) == 400 / 500  # what is theirs of these CPUs is not known
+
+
 def moved_by_request(shares: int, previous: int, request: int) -> Want:
     one = want("p", shares)
     return replace(one, decision=replace(one.decision, previous=previous), request=request)
