@@ -206,6 +206,16 @@ class Actor:
         before, after = (self._guard.raw(group, shares) for shares in (decision.previous, decision.shares))
         return before != after and not self._guard.is_foreign(group)
 
+    def _is_made(self, want: Want, share: int) -> bool:
+        """Whether the share in force has moved to the one decided on, as near as a group's own unit allows."""
+        guard, decision, found = self._guard, want.decision, self._guard.found(want.cgroup)
+        raw = (
+            {guard.raw(group, round(guard.found(group) * one / found)) for one in (share, decision.shares)}
+            for group in want.placement.groups
+            if guard.holds(group)
+        )
+        return share != decision.previous and (share == decision.shares or any(len(values) == 1 for values in raw))
+
     def ours(self, wants: Iterable[Want]) -> list[Decision]:
         """Give the decisions about groups that nobody else has changed."""
         return [want.decision for want in wants if not self._guard.is_foreign(want.cgroup)]
@@ -221,17 +231,19 @@ class Actor:
         ours = [want for want in wet if want.decision.component not in taken.components]
         decided = self.count_changes(ours)
         shares, problems = self._write(ours)
-        moved_by_others = [want for want in wet if want.decision.component in taken.made]
-        made = [want.decision for want in ours if shares.get(want.decision.component) == want.decision.shares]
+        made = [Change(one.decision, one.decision.shares) for one in wet if one.decision.component in taken.made]
+        made += [
+            Change(want.decision, shares[want.decision.component])
+            for want in ours
+            if want.decision.component in shares and self._is_made(want, shares[want.decision.component])
+        ]
         return Outcomes(
             shares,
             problems,
             taken.notes,
             decided,
             self._written != before,
-            tuple(
-                Change(one, one.shares) for one in (*(want.decision for want in moved_by_others), *made) if one.changes
-            ),
+            tuple(change for change in made if change.decision.changes),
             tuple(
                 want.decision.component
                 for want in ours

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from owed_site import OUTSIDE, make
 from toy_daemon import ToySite
 
-from qioi.controller.acting import Actor
+from qioi.controller.acting import Actor, Change
 from qioi.controller.guard.restore import Outcome, Result
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want
@@ -109,6 +109,22 @@ def test_a_group_that_goes_between_the_look_and_the_write_is_lost(tmp_path: Path
     outcomes = actor.act([want(4096)])
     assert not outcomes.shares
     assert outcomes.lost == ("peer0",)
+
+
+@pytest.mark.parametrize("group", ["docker/p", "docker"])
+def test_a_change_that_the_kernels_unit_rounds_is_told_with_the_share_in_force(tmp_path: Path, group: str) -> None:
+    """At a weight of 10 there is no 5137 of 1024 shares: 50 stands for 5120."""
+    site = make(tmp_path)
+    (site.hierarchy.mount / group / "cpu.weight").write_text("10")
+    actor, place = Actor(site.guard, lambda _: None), Placement((group,), "")
+    assert actor.look_at([COMPONENT], {"docker/p": place})[0]["peer0"].share == 1024
+    asked = replace(want(5137), placement=place)
+    assert actor.act([asked]).made == (Change(asked.decision, 5120),)
+    again = replace(want(5137, 5120), placement=place)
+    assert actor.act([again]).made == ()  # nothing has moved
+    less = replace(want(5000, 5120), placement=place)
+    site.guard._journal.file.with_name("journal.new").mkdir()  # nothing can be written
+    assert actor.act([less]).made == ()
 
 
 class Takes(NoOtherLever):
