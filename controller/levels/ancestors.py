@@ -115,7 +115,7 @@ class Ancestry:
                 if group != want.cgroup and self._guard.holds(group):
                     behind.setdefault(group, []).append(want)
         pinned = host.pinned if host is not None else {}
-        limits = self._laws.step(now, self._asks(behind, delays, pinned), host, os.cpu_count() or 1) if behind else {}
+        limits = self._laws.step(now, self._asks(behind, delays, pinned), host, os.cpu_count() or 1)
         if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in files):
             return wants  # a limit is never below what the group was found with
         places = {want.placement.groups for want in files}  # few: most components have theirs in common

@@ -187,6 +187,14 @@ def test_a_wish_that_its_level_gives_is_left_as_it_is(tmp_path: Path) -> None:
     assert (after.decision, after.limits) == (asked.decision, {"docker": 1100})
 
 
+def test_a_group_at_which_nobody_was_acted_for_a_while_begins_anew(tmp_path: Path) -> None:
+    """Its only component was started again: the group was put back meanwhile."""
+    acted, asked = Acted(tmp_path), want("docker/p", 16_384, "docker", foreign=0.9 * float(os.cpu_count() or 1))
+    assert acted.apply(asked)[0].limits["docker"] > 1024
+    assert acted.apply(now=2.0) == ()
+    assert acted.apply(asked, need=0.0, now=3.0)[0].limits == {"docker": 1024}
+
+
 def test_a_component_that_is_acted_at_by_itself_too_keeps_its_wish(tmp_path: Path) -> None:
     asked = want("docker/p", 16_384, "docker/p", "docker")
     (after,) = Acted(tmp_path).apply(asked)
