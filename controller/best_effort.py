@@ -118,7 +118,7 @@ def best_effort(
     try:
         yield groups
     finally:
-        outcomes = guard.restore() if guard.groups else []
+        outcomes = guard.restore() if patterns is not None else []  # a dry run leaves the journal, too
         groups.clean = all(outcome.result is not Result.FAILED for outcome in outcomes)
         for outcome in outcomes:
             log.log(logging.INFO if outcome.result is Result.OK else logging.WARNING,

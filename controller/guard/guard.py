@@ -157,6 +157,7 @@ class Guard(Writer[str]):
             self.take(entry)
             return True
         if not ours or entry.file != self._shares.file or current not in entry.ours:
+            self._outdated = True
             if entry.owner is not None:
                 self._former[entry.owner] = entry
                 self._owners.release(entry)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Generic, cast
 
@@ -53,6 +54,7 @@ class Writer(Generic[Place]):
         self._pauses: dict[Place, tuple[float, float]] = {}  # the last pause of each place, and when it began
         self._clock = clock
         self._recorded: set[tuple[str, Identity, int, Owner | None]] = set()
+        self._outdated = False  # whether the journal names values as ours that are ours no longer
 
     # ---- what is held
 
@@ -128,6 +130,13 @@ class Writer(Generic[Place]):
 
     def apply(self, wanted: Mapping[Place, int]) -> list[Outcome]:
         """Set held places: compare all, journal all, then write one by one. Shares are in v1 units."""
+        outcomes = self._apply(wanted)
+        if self._outdated:
+            with suppress(OSError):  # the next call tries again
+                self.record()
+        return outcomes
+
+    def _apply(self, wanted: Mapping[Place, int]) -> list[Outcome]:
         outcomes: list[Outcome] = []
         intents: dict[Place, Entry] = {}
         for place, value in wanted.items():
@@ -201,6 +210,7 @@ class Writer(Generic[Place]):
         if current != target and current not in kept:
             return self._leave_alone(place, entry, current, f"wrote {target}, reads {current}: left alone")
         self._held[place] = replace(entry, ours=() if current == entry.original else (current,))
+        self._outdated |= current == entry.original
         if entry.owner:
             self._owners.tell(entry)
         return Outcome(entry.path, Result.OK, self._see(place, entry, current), lever.says(current))
@@ -211,12 +221,14 @@ class Writer(Generic[Place]):
         if entry.ours[0] != entry.original or self._changed(untouched):
             return self._leave_alone(place, entry, current, f"somebody else has set {current} meanwhile: left alone")
         self._held[place] = untouched
+        self._outdated = True
         self._last.pop(place, None)
         return Outcome(entry.path, Result.FOREIGN, None, f"somebody else has set {current} meanwhile: looked at anew")
 
     def _leave_alone(self, place: Place, entry: Entry, current: int, why: str) -> Outcome:
         """Mark a place as foreign for good, or for a pause if somebody else restored its original."""
         self._foreign[place] = math.inf
+        self._outdated = True
         if current == entry.original and self._lever.released:
             why = f"somebody else has put its original back: left alone for {self._rest(place):g} s"
         self._held[place] = replace(entry, ours=())
@@ -260,6 +272,7 @@ class Writer(Generic[Place]):
 
     def _let_go(self, place: Place, entry: Entry) -> None:
         """Drop a restored place, or only what was ours where somebody else wrote to it: the mark stays."""
+        self._outdated |= bool(entry.ours)
         if not self.is_marked(place):
             self.drop(place)
             return
@@ -319,4 +332,5 @@ class Writer(Generic[Place]):
         originals = {(entry.path, entry.identity, entry.original, entry.owner) for entry in entries}
         new = self._durable and not originals <= self._recorded
         self._journal.store(entries, durable=new)
+        self._outdated = False
         self._recorded = originals  # the file was replaced: the disk holds these originals and no others

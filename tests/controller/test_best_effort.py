@@ -168,6 +168,10 @@ def test_the_end_puts_back_and_so_does_recovery(tmp_path: Path) -> None:
     assert (tmp_path / "batch/cpu.idle").read_text() == "0"
 
 
+def full(*_: object, durable: bool = True) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def one_group(folder: Path) -> tuple[Hierarchy, Path]:
     (folder / "batch").mkdir()
     (folder / "batch/cpu.weight").write_text("300")
@@ -326,6 +330,26 @@ def test_a_group_whose_idling_somebody_else_has_ended_stays_so_in_the_next_inter
             assert file.read_text() == "0\n"
 
 
+@pytest.mark.parametrize("disk", ["well", "full"])
+def test_a_group_whose_idling_somebody_else_has_ended_is_theirs_for_the_next_daemon_too(
+    tmp_path: Path, disk: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hierarchy, state = one_group(tmp_path)
+    idle, weight = tmp_path / "batch/cpu.idle", tmp_path / "batch/cpu.weight"
+    with best_effort(["batch"], state, hierarchy) as groups:
+        assert groups.step(1.0, True, True, []) == ("batch",)
+        idle.write_text("0")
+        weight.write_text("100")  # as the kernel does
+        with monkeypatch.context() as patch:
+            if disk == "full":  # for a while
+                patch.setattr(Journal, "store", full)
+            assert groups.step(2.0, True, True, []) == ()
+        assert (weight.read_text(), (state / "idle").exists()) == ("300", disk == "full")
+    idle.write_text("1")
+    assert recover_idle(state, hierarchy) == ([], [])
+    assert idle.read_text() == "1"
+
+
 def test_a_recovery_whose_journal_cannot_be_written_says_what_it_has_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,9 +359,6 @@ def test_a_recovery_whose_journal_cannot_be_written_says_what_it_has_restored(
         journal = (state / "idle").read_bytes()
     (state / "idle").write_bytes(journal)
     (tmp_path / "batch/cpu.idle").write_text("1")
-
-    def full(*_: object, durable: bool = True) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Journal, "store", full)
     outcomes, (problem,) = recover_idle(state, hierarchy)

@@ -14,6 +14,13 @@ WRITER = of(
         "return self.is_foreign(place) or self._clock() - since < CALM * pause",
         "return self.is_foreign(place)",
     ),
+    (
+        "journals for ever what is somebody else's",
+        "        self._outdated = True\n        if current",
+        "        if current",
+    ),
+    ("journals for ever what is back", "        self._outdated |= current == entry.original\n", ""),
+    ("journals for ever what it has let go of", "        self._outdated |= bool(entry.ours)\n", ""),
     ("writes without a journal", "            self._store({**self._held, **intents})\n", "            pass\n"),
     ("writes anything though the journal is full", "if entry.ours[-1] == entry.original}", "}"),
     (
