@@ -6,6 +6,7 @@ The journal does not wait for the disk: threads end with the host, and the page 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -13,12 +14,14 @@ from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.guard.writer import Writer
 from qioi.controller.levers.eevdf import Scheduler
+from qioi.controller.levers.lever import Identity
 from qioi.controller.levers.slices import FILE, Slices
 from qioi.kernel.errors import GoneError, KernelError
 
 #: The journal's name in the state folder.
 NAME = "slices"
 
+#: Lists a group's threads; none where it is gone. OSError: they cannot be listed now.
 Threads = Callable[[str], Iterable[int]]
 
 
@@ -45,15 +48,18 @@ class SliceGuard:
         self._threads = threads
         #: The threads held, by group. Each has one original, so it is in one group alone.
         self._members: dict[str, set[int]] = {}
+        #: The slices that a group's threads were given while it is held: a new thread may have inherited any of them.
+        self._given: dict[str, set[int]] = {}
 
     def go_on(self, entries: Iterable[Entry]) -> None:
         """Hold threads whose slices a daemon before this one has set and that could not be restored yet."""
         for entry in entries:
             self._writer.take(entry)
             self._members.setdefault(entry.path, set()).add(int(entry.place))
+            self._given.setdefault(entry.path, set()).update(given_by((entry,)))
 
     def apply(self, wanted: dict[str, int]) -> Counts:
-        """Set the slice, in ns, of every fair thread of these groups; restore the threads of all other groups.
+        """Set the slice, in ns, of every fair thread of these groups; restore all other threads that are held.
 
         A thread below several of these groups belongs to the innermost.
         """
@@ -63,13 +69,14 @@ class SliceGuard:
         stuck: list[Outcome] = []
         for group in sorted(self._members.keys() - wanted.keys(), key=len):
             self._members[group] -= listed  # these go on in another group
-            stuck += self._release(group)
-        for tid in set().union(*(self._members.get(group, ()) for group in wanted)) - listed:
-            writer.drop(tid)
+            failures, unlisted = self._release(group)
+            stuck += failures + unlisted
         changes: dict[int, int] = {}
         for group, value in wanted.items():
             self._meet(group, lists[group])
-            for tid in self._members[group]:
+            stuck += self._release_others(group, lists[group], listed)
+            self._given[group].add(value)
+            for tid in self._members[group] & lists[group]:
                 if held[tid].ours[-1:] != (value,):
                     changes[tid] = value
         counts = Counts(stuck=stuck[0] if stuck else None)
@@ -84,19 +91,25 @@ class SliceGuard:
         return counts
 
     def _divide(self, groups: Iterable[str]) -> dict[str, set[int]]:
-        """List the threads of each group, without those of another one below it."""
+        """List the threads of each group, without those of another one below it.
+
+        A group whose threads cannot be listed now is taken to have those that are known.
+        """
         lists: dict[str, set[int]] = {}
         taken: set[int] = set()
         for group in sorted(groups, key=len, reverse=True):
-            lists[group] = set(self._threads(group)) - taken
+            try:
+                threads = set(self._threads(group))
+            except OSError:
+                threads = self._members.get(group, set())
+            lists[group] = threads - taken
             taken |= lists[group]
         return lists
 
     def _meet(self, group: str, listed: set[int]) -> None:
         """Hold the group's threads, new ones with the slice that they were found with."""
         writer = self._writer
-        members = self._members[group] = self._members.get(group, set()) & listed
-        ours = {value for tid in members for value in writer.held()[tid].ours}
+        members, given = self._members.setdefault(group, set()), self._given.setdefault(group, set())
         for tid in listed - members:
             try:
                 entry = writer.meet(tid, group)
@@ -105,32 +118,58 @@ class SliceGuard:
                 continue
             if entry.path != group:  # it was held in another group
                 writer.take(replace(entry, path=group))
-            elif entry.original in ours:
+            elif entry.original in given:
                 writer.take(replace(entry, original=0, ours=(entry.original,)))
             members.add(tid)
 
-    def _release(self, group: str) -> list[Outcome]:
-        """Restore one group's threads and their heirs; give the failures.
+    def _release_others(self, group: str, its: set[int], listed: set[int]) -> list[Outcome]:
+        """Restore threads that left the group and are in no other wanted one; give the failures.
 
-        Threads that failed stay held, and so do those whose slice somebody else has set, as long as they live. Groups
-        are released from the outside in: a thread that is still held in a group below is no heir.
+        ``its`` are the group's threads now, ``listed`` those of all wanted groups. Threads that ended are forgotten.
         """
-        writer, members = self._writer, self._members.pop(group)
+        writer, members = self._writer, self._members[group]
+        members -= listed - its  # these go on in another group
+        outcomes = []
+        for tid in members - its:
+            self._forget_gone(tid)
+            outcomes.append(writer.release(tid))
+            if not writer.holds(tid):
+                members.remove(tid)
+        return failed(outcomes)
+
+    def _release(self, group: str) -> tuple[list[Outcome], list[Outcome]]:
+        """Restore one group's threads and their heirs; give the failures, and the one to list the group's threads.
+
+        Threads that failed stay held, and so do those whose slice somebody else has set, as long as they live. A group
+        that could not be listed is released again. Groups are released from the outside in: a thread that is still held
+        in a group below is no heir.
+        """
+        writer, members, given = self._writer, self._members.pop(group), self._given.pop(group, set())
 
         def threads(one: str) -> list[int]:
             return [tid for tid in self._threads(one) if tid in members or not writer.holds(tid)]
 
-        known = tuple(writer.held()[tid] for tid in members if writer.holds(tid))
-        released = [writer.release(tid) for tid in members]
-        inherited, left = restore_entries(self._slices, heirs(self._slices, threads, known))
-        for entry in left:
-            writer.take(entry)
-        kept = {tid for tid in members if writer.holds(tid)} | {int(entry.place) for entry in left}
-        for tid in kept - set(self._threads(group)) if kept else ():
-            self._forget_gone(tid)
+        known = {writer.held()[tid].identity for tid in members if writer.holds(tid)}
+        outcomes = [writer.release(tid) for tid in members]
+        unlisted: list[Outcome] = []
+        kept = set(members)
+        try:
+            inherited, left = restore_heirs(self._slices, threads, group, known, given)
+        except OSError as error:
+            unlisted.append(not_listed(group, error))
+            self._members[group], self._given[group] = set(), given
+        else:
+            outcomes += inherited
+            for entry in left:
+                writer.take(entry)
+                kept.add(int(entry.place))
+        for tid in kept:
+            if writer.holds(tid):
+                self._forget_gone(tid)
         if kept := {tid for tid in kept if writer.holds(tid)}:
             self._members[group] = kept
-        return [one for one in (*released, *inherited) if one is not None and one.result is Result.FAILED]
+            self._given.setdefault(group, given_by(writer.held()[tid] for tid in kept))
+        return failed(outcomes), unlisted
 
     def _forget_gone(self, tid: int) -> None:
         """Stop holding a thread that has ended; one that moved to another group is held on."""
@@ -141,26 +180,54 @@ class SliceGuard:
 
     def restore(self) -> list[Outcome]:
         """Restore every slice; give the failures, a journal that cannot be written included."""
-        for group in sorted(self._members, key=len):
-            self._release(group)
+        unlisted = [one for group in sorted(self._members, key=len) for one in self._release(group)[1]]
         self._members.clear()
-        return [outcome for outcome in self._writer.restore() if outcome.result is Result.FAILED]
+        self._given.clear()
+        return [*unlisted, *failed(self._writer.restore())]
 
 
-def heirs(slices: Slices, threads: Threads, entries: tuple[Entry, ...]) -> list[Entry]:
-    """Give entries for newer threads of the same groups: a slice of ours in them is inherited from a known thread."""
+def failed(outcomes: Iterable[Outcome | None]) -> list[Outcome]:
+    """Choose the failures."""
+    return [one for one in outcomes if one is not None and one.result is Result.FAILED]
+
+
+def not_listed(group: str, error: OSError) -> Outcome:
+    """Make the outcome of a group whose newer threads could not be looked for."""
+    why = f"its threads cannot be listed ({error.strerror}): new ones may have inherited a slice"
+    return Outcome(group, Result.FAILED, None, why)
+
+
+def given_by(entries: Iterable[Entry]) -> set[int]:
+    """Give the slices that threads were given and that newer ones may have inherited."""
+    return {value for entry in entries for value in entry.ours if value != entry.original}
+
+
+def heirs(
+    slices: Slices, group: str, threads: Iterable[int], known: AbstractSet[Identity], given: AbstractSet[int]
+) -> list[Entry]:
+    """Give entries for a group's threads that are not known: a slice that was given is inherited from a known one."""
     found = []
-    identities = {entry.identity for entry in entries}
-    groups: dict[str, list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault(entry.path, []).append(entry)
-    for group, known in groups.items():
-        ours = tuple({value for entry in known for value in entry.ours} - {0})
-        for tid in threads(group) if ours else ():
-            with suppress(KernelError):  # the thread is gone, or cannot be read
-                if (identity := slices.identity(tid)) not in identities:
-                    found.append(Entry(group, FILE, identity, 0, ours))
+    for tid in threads:
+        with suppress(KernelError):  # the thread is gone, or cannot be read
+            if (identity := slices.identity(tid)) not in known:
+                found.append(Entry(group, FILE, identity, 0, tuple(given)))
     return found
+
+
+def restore_heirs(
+    slices: Slices, threads: Threads, group: str, known: AbstractSet[Identity], given: AbstractSet[int]
+) -> tuple[list[Outcome], list[Entry]]:
+    """Restore a group's threads that inherited a slice; give the outcomes, and the entries that failed.
+
+    They are looked for until there are none, since until an heir is restored it may have one of its own. OSError: the
+    threads cannot be listed.
+    """
+    if not given:
+        return [], []
+    while True:
+        outcomes, left = restore_entries(slices, heirs(slices, group, threads(group), known, given))
+        if all(one.result is not Result.OK for one in outcomes):
+            return outcomes, left
 
 
 def restore_threads(
@@ -168,7 +235,21 @@ def restore_threads(
 ) -> tuple[list[Outcome], list[Entry]]:
     """Restore the slices that a crashed daemon left, also in threads that inherited them.
 
-    Give the outcome of each, and the entries that failed.
+    Give the outcome of each, and the entries that failed, or whose heirs could not be looked for.
     """
     slices, entries = Slices(scheduler, default), tuple(entries)
-    return restore_entries(slices, [*entries, *heirs(slices, threads, entries)])
+    outcomes, left = restore_entries(slices, entries)
+    known = {entry.identity for entry in entries}
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.path, []).append(entry)
+    for group, its in groups.items():
+        try:
+            inherited, more = restore_heirs(slices, threads, group, known, given_by(its))
+        except OSError as error:
+            outcomes.append(not_listed(group, error))
+            more = [entry for entry in its if entry not in left]
+        else:
+            outcomes += inherited
+        left += more
+    return outcomes, left

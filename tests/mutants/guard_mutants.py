@@ -351,9 +351,17 @@ IDLE = of(
 
 SLICES = of(
     "guard/thread_slices.py",
-    ("slices: an inherited one is the original", "if entry.original in ours:", "if False:"),
-    ("slices: heirs keep theirs", "[*entries, *heirs(slices, threads, entries)]", "[*entries]"),
-    ("slices: threads that ended stay", "for group in wanted)) - listed:", "for group in ())) - listed:"),
+    ("slices: an inherited one is the original", "if entry.original in given:", "if False:"),
+    ("slices: heirs keep theirs", "heirs(slices, group, threads(group), known, given)", "()"),
+    ("slices: heirs of heirs keep theirs", "if all(one.result is not Result.OK for one in outcomes):", "if True:"),
+    ("slices: only the last one is inherited", "            self._given[group].add(value)\n", ""),
+    ("slices: what cannot be listed is gone", "threads = self._members.get(group, set())", "threads = set()"),
+    ("slices: threads that left keep theirs", "for tid in members - its:", "for tid in ():"),
+    (
+        "slices: threads that left and ended stay",
+        "            self._forget_gone(tid)\n            outcomes",
+        "            outcomes",
+    ),
     (
         "slices: groups that are named no more keep theirs",
         "for group in sorted(self._members.keys() - wanted.keys(), key=len):",
@@ -363,10 +371,10 @@ SLICES = of(
     ("slices: what goes on is put back", "self._members[group] -= listed", "pass"),
     ("slices: a thread that moves stays where it was", "if entry.path != group:", "if False:"),
     ("slices: a held thread is an heir", "if tid in members or not writer.holds(tid)]", "]"),
-    ("slices: released in any order", "in sorted(self._members, key=len):\n", "in sorted(self._members)[::-1]:\n"),
-    ("slices: foreign threads that ended stay", "            self._forget_gone(tid)\n", "            pass\n"),
-    ("slices: what failed is given up", "        for entry in left:\n            writer.take(entry)\n", ""),
-    ("slices: the default is ours", "for value in entry.ours} - {0})", "for value in entry.ours})"),
+    ("slices: released in any order", "in sorted(self._members, key=len) for", "in sorted(self._members)[::-1] for"),
+    ("slices: foreign threads that ended stay", "                self._forget_gone(tid)\n", "                pass\n"),
+    ("slices: what failed is given up", "                writer.take(entry)\n", ""),
+    ("slices: the default is ours", " if value != entry.original}", "}"),
 )
 
 GUARD = [*WRITER, *RESTORE, *RULE, *JOURNAL, *GROUPS, *HANDOVER, *IDLE, *SLICES]

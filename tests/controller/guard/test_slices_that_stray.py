@@ -1,0 +1,139 @@
+"""Slices of ours in threads that the guard has lost sight of: those that moved away, and those that inherited one."""
+
+from __future__ import annotations
+
+import pytest
+from toy_scheduler import DEFAULT
+from toy_threads import ToyThreads
+
+from qioi.controller.guard.restore import Result
+from qioi.controller.guard.thread_slices import Counts, restore_threads
+from qioi.controller.levers.eevdf import Attributes
+
+UNLISTED = "its threads cannot be listed (Too many open files): new ones may have inherited a slice"
+
+
+def test_a_thread_that_moved_out_of_the_group_is_restored(toy: ToyThreads) -> None:
+    """As by `echo PID > .../cgroup.procs`."""
+    toy.guard.apply({"g": 300_000})
+    toy.groups["g"] = [2]
+    assert toy.guard.apply({"g": 300_000}) == Counts()
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 300_000}
+    assert [entry.place for entry in toy.journal.load().entries] == [2]
+    toy.groups["g"] = [1, 2]
+    assert toy.guard.apply({"g": 300_000}) == Counts(set=1)
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+
+
+def test_one_that_moved_out_and_cannot_be_restored_is_tried_again(toy: ToyThreads) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.groups["g"], toy.scheduler.broken = [2], {1}
+    for value in (300_000, 400_000):
+        stuck = toy.guard.apply({"g": value}).stuck
+        assert stuck is not None
+        assert stuck.message.startswith("thread 1: not permitted; it has a slice of 300000 ns")
+    assert {entry.place for entry in toy.journal.load().entries} == {1, 2}
+    toy.scheduler.broken = set()
+    assert toy.guard.apply({"g": 400_000}) == Counts()
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 400_000}
+
+
+def test_what_somebody_else_has_set_stays_where_it_moved_to(toy: ToyThreads) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.add(1, 777_777)
+    toy.groups["g"] = [2]
+    for _ in range(2):
+        assert toy.guard.apply({"g": 300_000}) == Counts()
+    assert (toy.scheduler.slices(), toy.guard._writer.is_foreign(1)) == ({1: 777_777, 2: 300_000}, True)
+    del toy.scheduler.births[1]
+    toy.guard.apply({"g": 300_000})
+    assert not toy.guard._writer.holds(1)
+
+
+def test_an_heir_is_known_when_all_that_it_may_have_it_from_have_ended(toy: ToyThreads) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.join(3, 300_000)
+    toy.end(1, 2)
+    assert toy.guard.apply({"g": 300_000}) == Counts()
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == {3: DEFAULT}
+
+
+def test_an_heir_of_a_former_slice_is_known(toy: ToyThreads) -> None:
+    """It was born after the group was listed, and before the slice of its parent was changed."""
+    toy.guard.apply({"g": 300_000})
+    toy.guard.apply({"g": 400_000})
+    toy.join(3, 300_000)
+    assert toy.guard.apply({"g": 400_000}) == Counts(set=1)
+    toy.join(4, 300_000)
+    assert toy.guard.apply({}) == Counts()
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT, 4: DEFAULT}
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_heirs_of_an_heir_that_is_being_restored_are_restored(
+    toy: ToyThreads, crash: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.join(3, 300_000)
+    write = toy.scheduler.write
+
+    def slow(tid: int, attributes: Attributes) -> None:
+        if tid in (3, 4) and tid + 1 not in toy.scheduler.threads:
+            toy.join(tid + 1, 300_000)
+        write(tid, attributes)
+
+    monkeypatch.setattr(toy.scheduler, "write", slow)
+    if crash:
+        assert restore_threads(toy.scheduler, toy.list, toy.journal.load().entries, DEFAULT)[1] == []
+    else:
+        assert toy.guard.apply({}) == Counts()
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT, 4: DEFAULT, 5: DEFAULT}
+
+
+def test_a_group_that_cannot_be_listed_for_a_moment_has_the_threads_that_are_known(toy: ToyThreads) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.join(3, 300_000)
+    toy.unlisted = {"g", "h"}
+    assert toy.guard.apply({"g": 400_000, "h": 300_000}) == Counts(set=2)
+    toy.unlisted = set()
+    assert toy.guard.apply({"g": 400_000}) == Counts(set=1)
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT}
+
+
+def test_a_group_that_cannot_be_listed_when_it_is_released_is_looked_at_again(toy: ToyThreads) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.join(3, 300_000)
+    toy.scheduler.broken, toy.unlisted = {2}, {"g"}
+    for failure in ("thread 2: not permitted", UNLISTED):
+        stuck = toy.guard.apply({}).stuck
+        assert stuck is not None
+        assert stuck.message.startswith(failure)
+        toy.scheduler.broken = set()
+    toy.unlisted = set()
+    assert toy.guard.apply({}) == Counts()
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT}
+    assert (toy.guard._members, toy.guard._given) == ({}, {})
+
+
+def test_at_the_end_a_group_that_cannot_be_listed_is_said(toy: ToyThreads) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.unlisted = {"g"}
+    (failure,) = toy.guard.restore()
+    assert (failure.path, failure.message) == ("g", UNLISTED)
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+
+
+def test_after_a_crash_the_journal_keeps_a_group_until_it_can_be_listed(toy: ToyThreads) -> None:
+    toy.guard.apply({"g": 300_000})
+    entries = toy.journal.load().entries
+    toy.join(3, 300_000)
+    toy.scheduler.broken, toy.unlisted = {1}, {"g"}
+    outcomes, left = restore_threads(toy.scheduler, toy.list, entries, DEFAULT)
+    assert {entry.place for entry in left} == {1, 2}
+    assert [one.message for one in outcomes if one.result is Result.FAILED][-1] == UNLISTED
+    toy.scheduler.broken, toy.unlisted = set(), set()
+    assert restore_threads(toy.scheduler, toy.list, left, DEFAULT)[1] == []
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT}
