@@ -17,7 +17,7 @@ from qioi.controller.guard.thread_slices import NAME, SliceGuard, restore_thread
 from qioi.controller.levers.eevdf import SHORTEST, Kernel, SliceError, default_slice, why_not
 from qioi.controller.levers.slices import size
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.kernel.threads import threads_of
+from qioi.kernel.threads import threads_now
 from qioi.model import ChannelReading, Component, DelayReading, Role
 
 log = logging.getLogger("qioi")
@@ -155,8 +155,8 @@ AnySlicer = Slicer | NoSlicer
 
 
 def lister(hierarchy: Hierarchy) -> Callable[[str], Iterable[int]]:
-    """Give how to list a group's threads."""
-    return lambda group: [int(tid) for tid in threads_of(hierarchy.folder(group))]
+    """Give how to list a group's threads; none where it is gone. OSError: they cannot be listed."""
+    return lambda group: [int(tid) for tid in threads_now(hierarchy.folder(group))]
 
 
 def find_slices(*, early: bool) -> tuple[Kernel, int]:

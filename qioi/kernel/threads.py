@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 from pathlib import Path
+
+from qioi.kernel.files import is_gone
 
 #: Bytes asked for at once; the kernel gives about a page.
 _CHUNK = 65_536
@@ -17,7 +19,7 @@ def list_name(path: Path) -> str:
     for name in ("cgroup.threads", "tasks"):
         if (path / name).exists():
             return name
-    raise FileNotFoundError(f"no control group: {path}")
+    raise FileNotFoundError(errno.ENOENT, "no control group", str(path))
 
 
 def list_threads(folder: str, name: str, depth: int = MAX_DEPTH) -> set[bytes]:
@@ -27,8 +29,11 @@ def list_threads(folder: str, name: str, depth: int = MAX_DEPTH) -> set[bytes]:
     if depth and os.stat(folder).st_nlink > 2:  # noqa: PTH116
         with os.scandir(folder) as entries:
             for below in [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]:
-                with contextlib.suppress(OSError):  # it went meanwhile
+                try:
                     threads |= list_threads(below, name, depth - 1)
+                except OSError as error:
+                    if not is_gone(error):  # one that went meanwhile has none
+                        raise
     return threads
 
 
@@ -46,9 +51,19 @@ def _read_all(file: str) -> bytes:
         os.close(descriptor)
 
 
-def threads_of(group: Path) -> set[bytes]:
-    """List the threads of a group and of those below it; none where it is gone."""
+def threads_now(group: Path) -> set[bytes]:
+    """List the threads of a group and of those below it; none where it is gone. OSError: they cannot be listed."""
     try:
         return list_threads(str(group), list_name(group))
+    except OSError as error:
+        if is_gone(error):
+            return set()
+        raise
+
+
+def threads_of(group: Path) -> set[bytes]:
+    """List the threads of a group and of those below it; none where it is gone, or where they cannot be listed."""
+    try:
+        return threads_now(group)
     except OSError:
         return set()

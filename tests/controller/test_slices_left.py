@@ -161,6 +161,28 @@ def test_a_recovery_of_slices_says_what_it_could_do(
     assert site_of_toy_threads.slices() == {7: DEFAULT}
 
 
+def test_a_group_that_cannot_be_listed_stays_in_the_journal_for_the_next_recovery(
+    tmp_path: Path, site_of_toy_threads: ToyScheduler
+) -> None:
+    threads, file = site_of_toy_threads, tmp_path / "g" / "cgroup.threads"
+    with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
+        in_force(slicer)
+        kept = (tmp_path / "slices").read_bytes()
+    (tmp_path / "slices").write_bytes(kept)
+    threads.add(7, 400_000)
+    threads.add(8, 400_000)  # made by that one
+    file.unlink()
+    file.mkdir()  # it can be opened, and not be read
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (
+        0, ["g: its threads cannot be listed (Is a directory): new ones may have inherited a slice"]
+    )  # fmt: skip
+    assert threads.slices() == {7: DEFAULT, 8: 400_000}
+    file.rmdir()
+    file.write_text("7\n8\n")
+    assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (1, [])
+    assert threads.slices() == {7: DEFAULT, 8: DEFAULT}
+
+
 def test_a_journal_of_slices_that_cannot_be_emptied_is_said(
     tmp_path: Path, site_of_toy_threads: ToyScheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
