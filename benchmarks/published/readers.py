@@ -197,6 +197,7 @@ def left_out(repeat: int, used: float) -> LeftOut:
 
 DAEMON = (
     Column("cpu", "CPU, of one core", Form.PERCENT),
+    Column("verifications", "as P-256 verifications a second", Form.COUNT),
     Column("memory", "memory, MB", Form.NUMBER),
     Column("period", "work of a period", Form.MILLISECONDS),
 )
@@ -209,13 +210,19 @@ SHAPE_TITLES = {
 }
 
 
-def daemon(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
-    """Read bench_daemon.py's results: a folder for each repeat."""
+def daemon(folders: Sequence[Path], speed: Sequence[Calibration]) -> Figures:
+    """Read bench_daemon.py's results: a folder for each repeat.
+
+    A machine's speed differs from hour to hour, so CPU time stands beside how many verifications it would be, as fast
+    as they were before and after the repeats.
+    """
     found: Values = {}
+    verification = statistics.mean(one.verify_us for one in speed) / 1e6
     for folder in folders:
         for result in json.loads((folder / "daemon.json").read_text()):
             cpu = result["cpu_percent"] / 100
-            add(found, result["shape"], {"cpu": cpu, "memory": result["rss_mb"], "period": result["loop_ms"]})
+            values = {"cpu": cpu, "verifications": cpu / verification}
+            add(found, result["shape"], values | {"memory": result["rss_mb"], "period": result["loop_ms"]})
     return Figures(DAEMON, rows_of(found, SHAPE_TITLES.__getitem__))
 
 

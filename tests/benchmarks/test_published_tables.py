@@ -58,8 +58,10 @@ def test_the_daemon_s_repeats_stand_beside_each_other(tmp_path: Path) -> None:
         result = f'[{{"shape": "50", "cpu_percent": {used}, "rss_mb": 47, "loop_ms": 3, "seconds": 20}}]'
         (folder / "daemon.json").write_text(result)
         folders.append(folder)
-    (row,) = daemon(folders, [SPEED]).rows
+    slower = dataclasses.replace(SPEED, verify_us=51.0)
+    (row,) = daemon(folders, [SPEED, slower, SPEED, slower]).rows
     assert row.values["cpu"] == pytest.approx((0.009, 0.011))
+    assert row.values["verifications"] == pytest.approx((180, 220))
 
 
 def test_the_daemon_s_cpu_time_is_told_finer_than_in_hundredths() -> None:
