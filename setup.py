@@ -1,15 +1,17 @@
 """Build the package, and with it the bundled ledger's Go binary.
 
 All metadata stands in pyproject.toml. What only code can do is here: compile ledger/ into
-``qioi/_bin/qioi-ledger``. Without Go the daemon is installed alone, and that is said.
+``qioi/_bin/qioi-ledger``. Without a Go that is new enough the daemon is installed alone, and that is said.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 from setuptools import Distribution, setup
@@ -20,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 BINARY = Path("qioi") / "_bin" / "qioi-ledger"
 
 
+@cache
 def go_command() -> str | None:
     """Find a usable Go, or say why the ledger is left out and return None."""
     if os.environ.get("QIOI_NO_LEDGER"):
@@ -28,10 +31,25 @@ def go_command() -> str | None:
     if not (HERE / "ledger" / "go.mod").exists():
         say("no ledger/ folder here: only the daemon is installed, without the bundled ledger.")
         return None
-    found = shutil.which("go") or shutil.which("go", path=str(Path(sys.prefix) / "bin"))
-    if found is None:
-        say("Go is not installed: only the daemon is installed, without the bundled ledger (`qioi lab`, `qioi demo`).")
-    return found
+    needed = re.findall(r"^go ([\d.]+)$", (HERE / "ledger" / "go.mod").read_text(), re.MULTILINE)[0]
+    for go in filter(None, (shutil.which("go"), shutil.which("go", path=str(Path(sys.prefix) / "bin")))):
+        if numbers(go_version(go)) >= numbers(needed):
+            return go
+    missing = f"Go {needed} or newer is not installed"
+    say(f"{missing}: only the daemon is installed, without the bundled ledger (`qioi lab`, `qioi demo`).")
+    return None
+
+
+def go_version(go: str) -> str:
+    """Ask a Go for its version, in the ledger's folder: one from 1.21 on may fetch the version that is needed there."""
+    done = subprocess.run([go, "version"], cwd=HERE / "ledger", capture_output=True, text=True, check=False)
+    found = re.search(r"\bgo(\d+(?:\.\d+)+)", done.stdout)
+    return found[1] if found else "0"
+
+
+def numbers(version: str) -> list[int]:
+    """Make a version comparable."""
+    return [int(one) for one in version.split(".")]
 
 
 def say(message: str) -> None:
@@ -56,7 +74,8 @@ class BuildWithLedger(build_py):
         build = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), "./cmd/qioi-ledger"]
         done = subprocess.run(build, cwd=HERE / "ledger", env={**os.environ, "CGO_ENABLED": "0"}, check=False)
         if done.returncode != 0:
-            raise SystemExit(f"qioi setup: `{' '.join(build)}` failed in ledger/ (exit status {done.returncode})")
+            failed = f"`{' '.join(build)}` failed in ledger/ (exit status {done.returncode})"
+            raise SystemExit(f"qioi setup: {failed}: with QIOI_NO_LEDGER=1 only the daemon is installed")
 
 
 class PlatformWheel(bdist_wheel):
