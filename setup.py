@@ -62,11 +62,13 @@ class BuildWithLedger(build_py):
 
     def run(self) -> None:
         """Build the binary in place (editable install) or into the build tree (wheel)."""
+        tree = Path(self.build_lib).resolve() / "qioi"
+        if not self.editable_mode and tree != HERE / "qioi":
+            # An earlier build may have left modules that are gone since, and a binary.
+            shutil.rmtree(tree, ignore_errors=True)
         super().run()
         go = go_command()
         if go is None:
-            # An earlier build with Go may have left its own in the build tree.
-            (Path(self.build_lib) / BINARY).unlink(missing_ok=True)
             return
         target = (HERE if self.editable_mode else Path(self.build_lib).resolve()) / BINARY
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What setup.py decides before a wheel is made: which Go is used."""
+"""What setup.py decides before a wheel is made: which Go is used, and what of an earlier build stays out."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_newer_go_of_the_environment_is_taken_before_an_older_one_on_the_path(
 
 
 def built(module: dict[str, Any], folder: Path) -> Path:
-    """Run the step that collects a project's files."""
+    """Run the step that collects a project's files; give its build folder, which an earlier build has used."""
     for part in ("project/qioi", "build/qioi/left", "build/qioi/_bin"):
         (folder / part).mkdir(parents=True)
     for file in ("project/qioi/__init__.py", "build/qioi/renamed.py", "build/qioi/left/__init__.py"):
@@ -90,6 +90,17 @@ def built(module: dict[str, Any], folder: Path) -> Path:
     step.ensure_finalized()
     step.run()
     return folder / "build"
+
+
+def test_what_an_earlier_build_left_is_not_taken(
+    module: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pip builds in the source tree, whose build folder stays."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("QIOI_NO_LEDGER", "1")
+    folder = built(module, tmp_path)
+    files = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
+    assert files == ["qioi/__init__.py"]
 
 
 def test_a_build_that_fails_says_how_to_do_without(
