@@ -38,6 +38,8 @@ PATIENCE = 5.0
 KTHREADD = 2
 #: The most bytes of a Unix socket's path (unix(7): 108 with the zero byte at its end).
 LONGEST_SOCKET = 107
+#: The rights to make a file in a folder.
+WRITE = os.W_OK | os.X_OK
 #: Components named in one line.
 NAMED = 20
 
@@ -176,15 +178,25 @@ def of_socket(config: Config) -> Iterator[str]:
     path, folder = config.socket, config.socket.parent
     if len(os.fsencode(path)) > LONGEST_SOCKET:
         yield f"{config.file}: socket {path}: accepted is a path of at most {LONGEST_SOCKET} bytes"
-    elif folder != config.state_dir and not (os.access(folder, os.W_OK | os.X_OK) and folder.is_dir()):
+    elif folder != config.state_dir and not (os.access(folder, needed()) and folder.is_dir()):
         yield f"{config.file}: socket {path}: accepted is a path in a folder that is there and can be written"
 
 
 def in_the_way(folder: Path) -> Path | None:
     """Name what keeps a folder from being made and written, if anything does."""
+    there = nearest(folder)
+    return None if there.is_dir() and os.access(there, needed()) else there
+
+
+def nearest(folder: Path) -> Path:
+    """Give a folder, or the first above it that is there."""
     # Not Path.exists(), which raises without the right to look.
-    there = next(one for one in (folder, *folder.absolute().parents) if os.access(one, os.F_OK))
-    return None if there.is_dir() and os.access(there, os.W_OK | os.X_OK) else there
+    return next(one for one in (folder, *folder.absolute().parents) if os.access(one, os.F_OK))
+
+
+def needed() -> int:
+    """Give what the daemon needs of a folder: somebody else than root cannot tell more of it than that it is there."""
+    return WRITE if os.geteuid() == 0 else os.F_OK
 
 
 def runs(config: Config) -> bool:
@@ -206,11 +218,13 @@ def runs(config: Config) -> bool:
 def config_facts(config: Config) -> dict[str, Any]:
     """Say what the configuration means."""
     host = f"[{config.metrics.listen}]" if ":" in config.metrics.listen else config.metrics.listen
+    closest = nearest(config.state_dir)
+    unseen = "" if os.access(closest, WRITE) else f": this user may not write {closest}"
     facts: dict[str, Any] = {
         "configuration": str(config.file),
         "period": f"{config.period:g} s",
         "components": few((f"{one.name} ({one.role.value})" for one in config.components), NAMED),
-        "state": f"{config.state_dir}, socket {config.socket}",
+        "state": f"{config.state_dir}, socket {config.socket}{unseen}",
         "metrics": f"http://{host}:{config.metrics.port}/metrics" if config.metrics.port else "off",
     }
     if config.docker is not None and config.actuator in ("auto", "docker"):
@@ -262,6 +276,8 @@ def journal_facts(state_dir: Path, problems: list[str]) -> dict[str, Any]:
     try:
         damage = journal.load().problems
     except OSError as error:
+        if isinstance(error, PermissionError) and os.geteuid() != 0:
+            return {"journal": "this user may not read it"}
         problems.append(f"{journal.file}: {error.strerror}")
         return {}
     return {"journal": f"{'; '.join(damage)}: the next start restores what can be read"} if damage else {}

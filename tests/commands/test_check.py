@@ -7,6 +7,8 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,33 @@ def test_the_port_of_a_daemon_that_stands_still_is_its_own(tmp_path: Path) -> No
         daemon.close()
         (problem,) = check.obstacles(config)
         assert "Address already in use" in problem
+
+
+@pytest.fixture
+def public() -> Iterator[Path]:
+    """Give a folder that everybody may look into."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_what_root_alone_may_write_is_no_problem_of_somebody_elses_check(public: Path) -> None:
+    state = public / "state"
+    state.mkdir(mode=0o755)
+    (state / "journal").touch(mode=0o600)
+    file = public / "qioi.yaml"
+    file.write_text("state_dir: state\nsocket: qioi.sock\nmetrics: {port: 0}\ndocker: {}\n")
+    config, problems = load_config(file), list[str]()
+    os.setresuid(65534, 65534, 0)
+    try:
+        facts = check.config_facts(config) | check.journal_facts(config.state_dir, problems)
+        problems += check.obstacles(config)
+    finally:
+        os.setresuid(0, 0, 0)
+    assert problems == []
+    assert facts["state"].endswith(f": this user may not write {state}")
+    assert facts["records"] == str(state)
+    assert facts["journal"] == "this user may not read it"
+    assert check.config_facts(config)["state"] == f"{state}, socket {public}/qioi.sock"
