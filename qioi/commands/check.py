@@ -28,7 +28,7 @@ from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.model import CEILING
 from qioi.model.names import few
 from qioi.monitor.scheduler.stalls import PRESSURE
-from qioi.settings.config import Config, survey
+from qioi.settings.config import Config, discovers, survey
 from qioi.settings.kubernetes import KubernetesConfig
 from qioi.show.http import BusyError, serve_tcp
 
@@ -40,6 +40,8 @@ KTHREADD = 2
 LONGEST_SOCKET = 107
 #: The rights to make a file in a folder.
 WRITE = os.W_OK | os.X_OK
+#: What stands for components that are found while running.
+OPEN = "whatever is found"
 #: Components named in one line.
 NAMED = 20
 
@@ -223,7 +225,7 @@ def config_facts(config: Config) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "configuration": str(config.file),
         "period": f"{config.period:g} s",
-        "components": few((f"{one.name} ({one.role.value})" for one in config.components), NAMED),
+        "components": few((f"{one.name} ({one.role.value})" for one in config.components), NAMED) or OPEN,
         "state": f"{config.state_dir}, socket {config.socket}{unseen}",
         "metrics": f"http://{host}:{config.metrics.port}/metrics" if config.metrics.port else "off",
     }
@@ -234,10 +236,11 @@ def config_facts(config: Config) -> dict[str, Any]:
     for name, one in config.policies.items():
         threshold = "learned" if one.auto else "none" if one.threshold is None else f"{one.threshold:g} tps"
         ceiling = f"{CEILING}, or more beside heavy neighbours" if one.follows else one.ceiling or CEILING
-        raised = [c.name for c in config.components if c.role in one.roles and (not c.channels or name in c.channels)]
+        listed = [c.name for c in config.components if c.role in one.roles and (not c.channels or name in c.channels)]
+        raised = filter(None, (few(listed, NAMED), OPEN if discovers(config) else ""))
         facts[f"channel {name}"] = (
             f"law {one.law}, threshold {threshold}, shares {one.floor or one.default or 'as found'}..{ceiling}"
-            f"{f', k {one.k:g}' if one.law == 'proportional' else ''}; may raise {few(raised, NAMED) or 'nothing'}"
+            f"{f', k {one.k:g}' if one.law == 'proportional' else ''}; may raise {', and '.join(raised) or 'nothing'}"
         )
     return facts
 

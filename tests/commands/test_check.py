@@ -19,6 +19,10 @@ from qioi.commands import check
 from qioi.kernel.errors import CgroupError
 from qioi.settings.config import load_config
 
+#: The file of one who has components found.
+FOUND = "docker: {}\nchannels:\n  pay: {threshold: 400}\n"
+PEER = "components:\n- {name: peer0, role: peer, cgroup: q/peer0, log: peer0.log, channels: [pay]}\n"
+
 CHECK = [sys.executable, "-m", "qioi.cli", "check", "--output", "json"]
 
 
@@ -65,6 +69,24 @@ def test_the_port_of_a_daemon_that_stands_still_is_its_own(tmp_path: Path) -> No
         daemon.close()
         (problem,) = check.obstacles(config)
         assert "Address already in use" in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "raised"),
+    [
+        (FOUND, "whatever is found"),
+        (PEER + FOUND, "peer0, and whatever is found"),
+        (PEER, "peer0"),
+        (PEER + "mine: [q/client]\n", "peer0"),
+        (FOUND.replace("docker", "kubernetes").partition("channels")[0], None),
+    ],
+)
+def test_a_channel_may_raise_what_is_listed_and_what_is_found(tmp_path: Path, text: str, raised: str | None) -> None:
+    file = tmp_path / "qioi.yaml"
+    file.write_text(text)
+    facts = check.config_facts(load_config(file))
+    assert facts["components"] == ("peer0 (peer)" if "peer0" in text else "whatever is found")
+    assert (facts["channel pay"].partition("may raise ")[2] if raised else facts.get("channel pay")) == raised
 
 
 @pytest.fixture
