@@ -43,6 +43,13 @@ def test_panels_stand_side_by_side_and_explain_themselves() -> None:
         assert all(target["expr"] and target["legendFormat"] for target in panel["targets"])
 
 
+@pytest.mark.parametrize("file", ["k8s/base/daemonset.yaml", "k8s/chart/values.yaml", "systemd/qioi.service"])
+def test_memory_is_alerted_well_before_it_is_limited(file: str) -> None:
+    (alerted,) = re.findall(r"resident_memory_bytes > (\S+)", RULES.read_text())
+    limits = re.findall(r"(?:limits: {memory: |MemoryMax=)(\d+)M", (GRAFANA.parent / file).read_text())
+    assert float(alerted) < 0.8 * int(limits[0]) * 2**20
+
+
 @needs_prometheus
 @pytest.mark.host
 def test_alert_rules_fire_when_they_should_only(tmp_path: Path) -> None:
