@@ -128,6 +128,17 @@ def test_helm_leaves_the_period_as_it_is(period: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.host
+def test_helm_takes_further_keys_of_the_daemons_file(tmp_path: Path) -> None:
+    keys = {"boost_cap": 0.8, "on_exit": "keep", "own": {"nice": 0, "shares": 2048}, "best_effort": ["batch/*"]}
+    done = helm("template", "qioi", K8S / "chart", "--namespace", "qioi", "--set-json", f"config={json.dumps(keys)}")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "qioi.yaml").write_text(documents(done.stdout)["ConfigMap", "qioi"]["data"]["qioi.yaml"])
+    config = load_config(tmp_path / "qioi.yaml")
+    assert (config.boost_cap, config.on_exit, config.best_effort) == (0.8, "keep", ("batch/*",))
+    assert (config.own.nice, config.own.shares, config.period) == (0, 2048, 1.0)
+
+
+@pytest.mark.host
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
@@ -186,6 +197,7 @@ def test_helm_installs_upgrades_and_uninstalls(installed: ControlPlane) -> None:
         "metricsPort=0",
         "image.tag=",
         "surprise=1",
+        "config.period=2",
         "image.pullPolicy=Often",
         "imagePullSecrets=registry",
         "updateStrategy.type=Recreate",
