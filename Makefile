@@ -57,7 +57,7 @@ help:
 	@echo 'make spark   what the experiment beside Spark needs: pyspark and Java'
 	@echo 'make kafka   what Kafka ordering needs: Java, Maven, and Apache Kafka'"'"'s brokers'
 	@echo 'make soak    an hour of overload; fails when a node'"'"'s memory grows without bound'
-	@echo 'make deb     the daemon as a Debian package, in dist/; make image: and that as a container image'
+	@echo 'make deb     the daemon as a Debian package, in dist/; make image: and that as a container image (needs Docker)'
 	@echo 'make clean   remove what the above built in this folder; results and the Python environment $(VENV) stay'
 
 demo: setup
