@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,11 +30,19 @@ from qioi.lab.options import Runtime
 from qioi.lab.report import needs_plots, noise_notes
 from qioi.lab.result_table import Row, build_rows
 
+#: The most processes of sysbench.
+MOST_NEIGHBOURS = 256
 COLOURS = {"good": "green", "bad": "red"}
 
 
+def neighbours() -> int:
+    """Choose how many processes of sysbench disturb: enough that they leave no CPU free."""
+    return min(MOST_NEIGHBOURS, max(8, 4 * (os.cpu_count() or 1)))
+
+
 @click.command()
-@click.option("--sysbench", type=click.IntRange(1, 256), default=8, show_default=True, help="Interfering processes.")
+@click.option("--sysbench", type=click.IntRange(1, MOST_NEIGHBOURS), default=neighbours, help="Interfering processes.",
+              show_default="8, or 4 for each CPU where that is more")  # fmt: skip
 @click.option(
     "--mode",
     type=click.Choice(["block", "stream"]),

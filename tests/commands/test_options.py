@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from qioi.cli import main
+from qioi.commands import demo
 
 
 @pytest.mark.parametrize("option", ["--period", "--threshold", "--window"])
@@ -24,3 +25,12 @@ def test_a_replay_takes_finite_numbers_only(tmp_path: Path, option: str, value: 
 def test_so_do_others(command: str) -> None:
     said = CliRunner().invoke(main, [*command.split(), "nan"])
     assert (said.exit_code, "nan is no finite number" in said.output) == (2, True), said.output
+
+
+@pytest.mark.parametrize(("cpus", "sysbench"), [(None, 8), (1, 8), (2, 8), (3, 12), (64, 256), (96, 256)])
+def test_the_demo_has_enough_neighbours_for_a_host_of_many_cpus(
+    monkeypatch: pytest.MonkeyPatch, cpus: int | None, sysbench: int
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cpus)
+    assert demo.command.make_context("demo", []).params["sysbench"] == sysbench
+    assert demo.command.make_context("demo", ["--sysbench", "5"]).params["sysbench"] == 5
