@@ -247,5 +247,5 @@ image: deb
 	docker build -t qioi:$(VERSION) $(if $(BASE),--build-arg BASE=$(BASE)) -f deploy/docker/Dockerfile dist
 
 clean:
-	rm -rf build dist *.egg-info ledger/bin qioi/_bin .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist *.egg-info ledger/bin qioi/_bin .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

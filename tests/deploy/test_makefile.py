@@ -28,3 +28,11 @@ def test_an_environment_without_pip_is_made_again_and_a_whole_one_is_left(tmp_pa
     kept.touch()
     make_environment(folder)
     assert kept.exists()
+
+
+def test_clean_removes_every_cache_that_git_ignores() -> None:
+    """The environment, results and what somebody fetched or measured by hand stay."""
+    ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().split()}
+    done = subprocess.run(["make", "-n", "-C", str(ROOT), "clean"], check=True, capture_output=True, text=True)
+    removed = {word.strip("/") for line in done.stdout.splitlines() if "rm -rf" in line for word in line.split()}
+    assert ignored - removed == {".venv", "results", "node_modules", "*.prof"}
