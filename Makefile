@@ -1,5 +1,5 @@
-# Two commands do all the set-up: `make demo` and `make test`. Both run as root on a fresh Debian 12 and say what they
-# install.
+# Two commands do all the set-up: `make demo` and `make test`. Both run as root on a fresh Debian 12, after
+# `apt-get install make git`, and say what they install.
 
 VENV    := .venv
 PY      := $(VENV)/bin/python
