@@ -41,7 +41,7 @@ LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 help:
 	@echo 'make setup   what all others need: packages, $(VENV), the ledger'
 	@echo 'make demo    measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
-	@echo 'make demo-k8s  the demo with the ledger as pods of a whole real Kubernetes node (after make k8s-tools)'
+	@echo 'make demo-k8s  the demo with the ledger as pods of a whole real Kubernetes node (its first run makes k8s-tools)'
 	@echo 'make test    all tests that need no host of their own, on real processes and cgroups (needs root)'
 	@echo 'make check   lint, types and unit tests (1.5 to 3 minutes; the least where Go's have not changed)'
 	@echo 'make test-host  the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
@@ -109,7 +109,7 @@ k8s-server: setup $(STAMPS)/apt-test
 	@PYTHONPATH=deploy/k8s $(PY) -m demo_k8s.tools kube-apiserver kubectl || echo '== no API server: its tests are skipped'
 
 # tests/kubernetes and demo-k8s run on packages of apt, and on tools that are built once from Go modules into
-# /var/cache/qioi-k8s (20 minutes of CPU).
+# /var/cache/qioi-k8s (20 minutes of CPU, 10 on two cores).
 k8s-tools: setup $(STAMPS)/apt-k8s
 	PYTHONPATH=deploy/k8s nice -n 10 $(PY) -m demo_k8s.tools
 
