@@ -22,7 +22,7 @@ TABLE = re.compile(r"((?:^\|.*\n)+)", re.MULTILINE)
 #: So many rows with measured values are a table of results.
 ROWS = 2
 #: What a column of a table is called that has goals, settings or symptoms, and no results.
-SETTINGS = {"goal", "setting", "condition", "what it needs", "what to do"}
+SETTINGS = {"goal", "setting", "condition", "what it needs", "what to do", "what it is, and what to do"}
 
 
 def unlabelled(text: str) -> list[str]:
