@@ -59,21 +59,26 @@ def status(kubectl: list[str], namespace: str | None, output: str) -> None:
 @command.command()
 @click.argument("policy")
 @click.option("-n", "--namespace", default="default", show_default=True)
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.pass_obj
-def explain(kubectl: list[str], policy: str, namespace: str) -> None:
+def explain(kubectl: list[str], policy: str, namespace: str, output: str) -> None:
     """Show why POLICY is or is not in force, and what was decided for each of its components."""
     found = [one for one in ask(kubectl, namespace) if one["metadata"]["name"] == policy]
     if not found:
         fail(f"policy {namespace}/{policy}: there is none")
+    if output == "json":
+        click.echo(json.dumps(found[0], indent=2))
+        return
     for line in story(found[0], datetime.now(UTC)):
         click.echo(line)
 
 
 @command.command()
 @namespace_option
-@click.option("--every", type=Finite(1.0), default=2.0, show_default=True, help="Seconds between two looks.")
+@click.option("-i", "--interval", "--every", "interval", type=Finite(1.0), default=2.0, show_default=True,
+              help="Seconds between two looks.")  # fmt: skip
 @click.pass_obj
-def top(kubectl: list[str], namespace: str | None, every: float) -> None:
+def top(kubectl: list[str], namespace: str | None, interval: float) -> None:
     """Watch all policies until ctrl-C; daemons renew their status every few seconds.
 
     Where the API server answers no more, the error is shown and it is asked again.
@@ -85,7 +90,7 @@ def top(kubectl: list[str], namespace: str | None, every: float) -> None:
             show(policies, plain_console(ELSEWHERE))
             if problem:
                 click.echo(f"as last seen: {problem}")
-            time.sleep(every)
+            time.sleep(interval)
             try:
                 policies, problem = listed(kubectl, POLICIES, namespace), ""
             except KubectlError as error:

@@ -21,7 +21,10 @@ esac
 """
 
 
-def test_an_answer_that_fails_to_come_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("option", ["--interval", "-i", "--every"])  # the last is version 0.1's
+def test_an_answer_that_fails_to_come_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
     kubectl = tmp_path / "kubectl"
     kubectl.write_text(KUBECTL.replace("{answer}", json.dumps({"items": [POLICY]})))
     kubectl.chmod(0o755)
@@ -34,10 +37,19 @@ def test_an_answer_that_fails_to_come_ends_nothing(tmp_path: Path, monkeypatch: 
             raise KeyboardInterrupt
 
     monkeypatch.setattr("qioi.commands.kubectl.time.sleep", look)
-    done = CliRunner().invoke(command, ["top", "--every", "3"])
+    done = CliRunner().invoke(command, ["top", option, "3"])
     assert (done.exit_code, looks) == (0, [3.0] * 4), done.output
     assert done.output.count("default/pay") == 4
     assert done.output.count("as last seen: The connection to the server was refused") == 2
+
+
+def test_explain_gives_programs_the_policy_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(KUBECTL.replace("{answer}", json.dumps({"items": [POLICY]})))
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    done = CliRunner().invoke(command, ["explain", "pay", "--output", "json"])
+    assert (done.exit_code, json.loads(done.stdout)) == (0, POLICY)
 
 
 def test_a_server_that_never_answers_ends_it(tmp_path: Path) -> None:
