@@ -53,5 +53,10 @@ func (a *Alarm) Set(after time.Duration) {
 	_ = a.raw.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), 0, spec, nil) })
 }
 
+// Stop has it not ring for what it was set for.
+func (a *Alarm) Stop() {
+	_ = a.raw.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), 0, &unix.ItimerSpec{}, nil) })
+}
+
 // Close ends it; C gets no more values.
 func (a *Alarm) Close() error { return a.file.Close() }

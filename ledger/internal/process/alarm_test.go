@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func newAlarm(t *testing.T) *Alarm {
@@ -35,6 +36,19 @@ func TestAnAlarmRingsForWhatItWasSetForLast(t *testing.T) {
 	a := newAlarm(t)
 	a.Set(time.Hour)
 	a.Set(time.Millisecond)
+	<-a.C
+}
+
+func TestAnAlarmThatIsStoppedIsNotSet(t *testing.T) {
+	a := newAlarm(t)
+	a.Set(time.Hour)
+	a.Stop()
+	require.NoError(t, a.raw.Control(func(fd uintptr) {
+		var left unix.ItimerSpec
+		require.NoError(t, unix.TimerfdGettime(int(fd), &left))
+		assert.Zero(t, left.Value)
+	}))
+	a.Set(0)
 	<-a.C
 }
 

@@ -17,6 +17,7 @@ type deadline struct {
 	far  *time.Timer
 	near *process.Alarm
 	at   time.Time // that one of them was set for last
+	soon bool      // it was near
 }
 
 func newDeadline() (*deadline, error) {
@@ -28,13 +29,17 @@ func (d *deadline) set(at time.Time) {
 	if at.Equal(d.at) && time.Now().Before(at) {
 		return
 	}
-	d.at = at
-	if wait := time.Until(at); wait > nearby {
-		d.far.Reset(wait)
-	} else {
+	wait, soon := time.Until(at), d.soon
+	d.at, d.soon = at, wait <= nearby
+	if d.soon {
 		process.PreciseTimers()
 		d.near.Set(wait)
+		return
 	}
+	if soon {
+		d.near.Stop()
+	}
+	d.far.Reset(wait)
 }
 
 func (d *deadline) close() {

@@ -71,6 +71,24 @@ func TestAPayloadHasSoManyMessagesAtMost(t *testing.T) {
 	assert.Equal(t, codes.InvalidArgument, status.Code(step(append(full, full[0]))))
 }
 
+func TestANearDeadlineThatIsPutOffIsNotTold(t *testing.T) {
+	d, err := newDeadline()
+	require.NoError(t, err)
+	defer d.close()
+	for late := true; late; { // this test itself may be too late to put it off
+		at := time.Now().Add(nearby / 2)
+		d.set(at)
+		d.set(at.Add(time.Hour))
+		late = !time.Now().Before(at)
+		time.Sleep(nearby)
+		select {
+		case <-d.near.C:
+			require.True(t, late)
+		default:
+		}
+	}
+}
+
 func TestADeadlineIsToldNearOrFar(t *testing.T) {
 	d, err := newDeadline()
 	require.NoError(t, err)
