@@ -40,6 +40,10 @@ type Config struct {
 	Pending      int
 	PendingBytes int
 
+	// SpareWait is how long a spare leaves it to the others to decide, at most (see spares); 0: all vote at once. It
+	// must be well below Timeout, of which a twentieth is suggested. Replicas need not have the same.
+	SpareWait bft.Time
+
 	Timeout    bft.Time // that the oldest transaction may wait before the leader is given up
 	MaxTimeout bft.Time // that it doubles up to
 	Resend     bft.Time // between two messages of one's status while something is missing
@@ -76,6 +80,7 @@ type Core struct {
 	fetching uint64   // sequence number of the certificate that is being fetched; 0: none
 	behind   bft.Time // when to fetch what is stable and not applied; 0: it is applied
 
+	spares  spares
 	pending *pool.Pool
 	votes   *vouch.Votes[bft.Checkpoint]
 	own     []bft.Checkpoint // that this replica has vouched for, above stable, ascending
@@ -110,6 +115,7 @@ func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Recor
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
 	c.pacer = pace.Pacer{Interval: cfg.Pace, Most: cfg.MostPace}
+	c.beginSparing(state.Applied)
 	c.resetEpoch()
 	if len(records) == 0 && state.Begin.Seq > 0 {
 		c.stable = bft.Certificate{Checkpoint: state.Begin}
@@ -127,6 +133,7 @@ func (c *Core) resetEpoch() {
 	c.changes, c.proofs, c.askAt = make([]*ViewChange, n), make([]proof, n), make([]bft.Time, n)
 	c.newView = nil
 	clear(c.ahead)
+	c.spares.late = nil
 	c.suspect = suspect.Timer{
 		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling,
 		Silence: bft.Silence(c.cfg.Resend),

@@ -32,6 +32,7 @@ var Mutants = map[string]func(*rules){
 	"checkpoints of different states":           func(r *rules) { r.sameState = false },
 	"members change before it is stable":        func(r *rules) { r.stableFirst = false },
 	"votes before they are durable":             func(r *rules) { r.durableAccept = false },
+	"commits while unvoted":                     func(r *rules) { r.voteFirst = false },
 	"commits before they are durable":           func(r *rules) { r.durablePrepared = false },
 	"views left without a record":               func(r *rules) { r.durableView = false },
 	"old view changes count":                    func(r *rules) { r.forwardOnly = false },

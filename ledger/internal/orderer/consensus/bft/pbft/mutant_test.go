@@ -23,9 +23,9 @@ func TestMutants(t *testing.T) {
 		},
 		Protocol: func(name string) sim.Protocol {
 			p := protocol()
-			p.New = func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
-				return pbft.NewMutant(name, simConfig(id, group), oracle, state, records)
-			}
+			p.Draw = drawn(func(cfg pbft.Config, oracle bft.Oracle, state bft.State, records []bft.Record) *pbft.Core {
+				return pbft.NewMutant(name, cfg, oracle, state, records)
+			})
 			return p
 		},
 		Sound: protocol(),

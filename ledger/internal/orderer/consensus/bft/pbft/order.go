@@ -10,9 +10,11 @@ import (
 type slot struct {
 	// What is accepted in the current view. Its entry may still be missing where a new view named it.
 	accepted bool
+	unvoted  bool // it is kept in memory alone: this replica is a spare, and has neither verified it nor voted for it
 	view     uint64
 	digest   bft.Digest
 	entry    *bft.Entry
+	since    bft.Time // when it was accepted; 0: that says nothing of how long the others take
 
 	prepares []vote // by member, of the current view
 	commits  []vote // by member, each one's latest
@@ -37,10 +39,11 @@ const byWord = math.MaxUint64
 
 // vote is a member's.
 type vote struct {
-	cast      bool
-	view      uint64
-	digest    bft.Digest
-	signature []byte
+	cast       bool
+	unverified bool // a spare has not looked at its signature
+	view       uint64
+	digest     bft.Digest
+	signature  []byte
 }
 
 // body is the entry of a digest, where the slot has it.
@@ -140,12 +143,16 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 		return
 	}
 	s := c.slot(m.Seq)
-	if s == nil || s.accepted && c.rules.firstProposal || !c.proper(m.Entry) {
+	if s == nil || s.accepted && c.rules.firstProposal {
+		return
+	}
+	still := c.keepsStill(m.Seq, m.Entry)
+	if !still && !c.proper(m.Entry) {
 		return
 	}
 	digest := m.Entry.Digest()
 	votes := len(m.Signature) > 0 || !c.cfg.ProposeAtOnce
-	if votes && c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
+	if votes && !still && c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
 		return
 	}
 	at := c.group.Index(from)
@@ -153,7 +160,11 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 		return // the leader's vote is for another one
 	}
 	if votes {
-		s.prepares[at] = vote{cast: true, view: m.View, digest: digest, signature: m.Signature}
+		s.prepares[at] = vote{cast: true, unverified: still, view: m.View, digest: digest, signature: m.Signature}
+	}
+	if still {
+		c.keepStill(m.Seq, s, digest, m.Entry)
+		return
 	}
 	c.accept(m.Seq, s, digest, m.Entry)
 	c.vote(m.Seq, s)
@@ -167,11 +178,19 @@ func (c *Core) proper(e *bft.Entry) bool {
 
 // accept takes an entry for a sequence number in this view, durably, and signs the vote for it.
 func (c *Core) accept(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) {
-	s.accepted, s.view, s.digest, s.entry = true, c.view, digest, entry
-	c.last = max(c.last, seq)
+	c.take(seq, s, digest, entry)
 	if c.rules.durableAccept {
 		c.persist(&AcceptRecord{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: digest, Entry: entry})
 	}
+	if entry != nil {
+		c.castOwn(seq, s)
+	}
+}
+
+// take is accept's part that promises nothing.
+func (c *Core) take(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) {
+	s.accepted, s.view, s.digest, s.entry, s.since = true, c.view, digest, entry, c.now
+	c.last = max(c.last, seq)
 	if entry == nil {
 		return
 	}
@@ -182,7 +201,6 @@ func (c *Core) accept(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) 
 		c.closing = seq
 	}
 	c.pending.Proposed(entry)
-	c.castOwn(seq, s)
 }
 
 // castOwn is this replica's vote for what it has accepted.
@@ -218,16 +236,16 @@ func (c *Core) onPrepare(from bft.ID, m *Prepare) {
 		c.checkPrepared(m.Seq, s)
 		return
 	}
-	if c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.Digest), m.Signature) {
+	if !s.unvoted && c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.Digest), m.Signature) {
 		return
 	}
-	s.prepares[at] = vote{cast: true, view: m.View, digest: m.Digest, signature: m.Signature}
+	s.prepares[at] = vote{cast: true, unverified: s.unvoted, view: m.View, digest: m.Digest, signature: m.Signature}
 	c.checkPrepared(m.Seq, s)
 }
 
 // checkPrepared commits to what a quorum has voted for.
 func (c *Core) checkPrepared(seq uint64, s *slot) {
-	if !s.accepted || s.view != c.view || s.entry == nil || s.preparedIn(c.view) {
+	if !s.accepted || s.view != c.view || s.entry == nil || s.preparedIn(c.view) || s.unvoted && c.rules.voteFirst {
 		return
 	}
 	var signatures []bft.Signature
@@ -322,6 +340,7 @@ func (c *Core) checkTold(seq uint64, s *slot, digest bft.Digest) {
 
 func (c *Core) decide(seq uint64, s *slot, view uint64, digest bft.Digest) {
 	body := s.body(digest)
+	c.timeDecided(s, digest)
 	s.decided, s.decidedIn, s.decision, s.decidedEntry = true, view, digest, body
 	c.last = max(c.last, seq)
 	if body == nil {

@@ -141,7 +141,7 @@ func (c *Core) Records() []bft.Record {
 	}
 	records = append(records, &ViewRecord{Epoch: epoch, View: c.view, Active: c.active, Base: c.base})
 	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
-		if s := c.slots[seq]; s != nil && s.accepted {
+		if s := c.slots[seq]; s != nil && s.accepted && !s.unvoted {
 			records = append(records, &AcceptRecord{Epoch: epoch, View: s.view, Seq: seq, Digest: s.digest, Entry: s.entry})
 		}
 	}

@@ -29,6 +29,7 @@ type rules struct {
 	sameState         bool // checkpoints count together only where they state the same
 	stableFirst       bool // a new membership counts after a stable checkpoint
 	durableAccept     bool // a vote is recorded
+	voteFirst         bool // it commits to nothing that it has not voted for
 	durablePrepared   bool // so is what a commit promises
 	durableView       bool // and that a view was left
 	forwardOnly       bool // views never go back
@@ -41,7 +42,7 @@ func sound() rules {
 		onlyLeader: true, firstProposal: true, signedVotes: true, sameDigest: true, onceEach: true, signedClients: true, recheck: true,
 		lowMark: true, highMark: true, inOrder: true, signedChanges: true, provenPrepared: true, signedNewViews: true,
 		enoughChanges: true, distinctChanges: true, newestPrepared: true, bodyOfDigest: true, signedCheckpoints: true,
-		sameState: true, stableFirst: true, durableAccept: true, durablePrepared: true, durableView: true, forwardOnly: true,
+		sameState: true, stableFirst: true, durableAccept: true, voteFirst: true, durablePrepared: true, durableView: true, forwardOnly: true,
 		doubling: true,
 	}
 }

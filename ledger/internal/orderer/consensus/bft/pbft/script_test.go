@@ -20,6 +20,7 @@ import (
 //	new n=N joiners=N interval=N window=N  starts a group, and replicas that wait to be added to it;
 //	  pace=D                               leaders space entries
 //	  at-once                              they propose before their proposal is durable
+//	  spare=D                              spares leave it to the others for that long
 func TestScripts(t *testing.T) { scripttest.Walk(t, scripts(sound())) }
 
 // scripts begins a script with cores of these rules.
@@ -33,7 +34,7 @@ func scripts(r rules) scripttest.Begin {
 		cfg := Config{
 			Domain: "ch", Group: scripttest.GroupOf(n), Interval: uint64(interval), Window: uint64(window), Overlap: 4, BatchTxs: 8, BatchBytes: 1 << 20,
 			ProposeAtOnce: d.HasArg("at-once"), Pace: scripttest.Duration(t, d, "pace", 0), Pending: 64, PendingBytes: 1 << 20,
-			Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 100 * time.Millisecond,
+			SpareWait: scripttest.Duration(t, d, "spare", 0), Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 100 * time.Millisecond,
 		}
 		protocol := scripttest.Protocol{
 			New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {

@@ -21,9 +21,7 @@ func protocol() sim.Protocol { return lying(nil) }
 // lying has its liars tell each lie.
 func lying(told func(lies.Habit)) sim.Protocol {
 	return sim.Protocol{
-		New: func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
-			return pbft.New(simConfig(id, group), oracle, state, records)
-		},
+		Draw: drawn(pbft.New),
 		Liar: func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) sim.Liar {
 			return liar.New(rng, lies.Config{ID: id, Domain: "ch", Group: group, Window: simWindow, Told: told}, oracle)
 		},
@@ -35,6 +33,21 @@ const (
 	simWindow  = 9
 	simPending = 64
 )
+
+// maker is pbft.New, or makes mutants.
+type maker func(pbft.Config, bft.Oracle, bft.State, []bft.Record) *pbft.Core
+
+// drawn has no spares in half of the runs.
+func drawn(make maker) func(*rand.Rand) func(bft.ID, bft.Group, bft.Oracle, bft.State, []bft.Record) bft.Core {
+	return func(rng *rand.Rand) func(bft.ID, bft.Group, bft.Oracle, bft.State, []bft.Record) bft.Core {
+		wait := []bft.Time{0, 0, 0, 20 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}[rng.IntN(6)]
+		return func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+			cfg := simConfig(id, group)
+			cfg.SpareWait = wait
+			return make(cfg, oracle, state, records)
+		}
+	}
+}
 
 func simConfig(id bft.ID, group bft.Group) pbft.Config {
 	return pbft.Config{

@@ -162,7 +162,13 @@ func (c *Core) resend(to bft.ID, m *Status) {
 		if s == nil {
 			continue
 		}
-		if together && s.accepted && s.entry != nil {
+		switch {
+		case together && s.unvoted: // before it is decided, its own time comes
+			if s.decided && s.decision == s.digest {
+				c.castLate(seq, s)
+				c.stepIn(seq, c.stillFor()) // who asks has waited long, and may have to again
+			}
+		case together && s.accepted && s.entry != nil:
 			if v := s.prepares[at]; c.leads() && seq > c.base && m.Seen&(1<<i) == 0 && c.ration.Take(to, c.now, s.entry.Size()) {
 				c.send(to, &PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: s.entry, Signature: v.signature})
 			} else {
@@ -186,6 +192,9 @@ func (c *Core) deadline() bft.Time {
 	}
 	if c.behind != 0 {
 		at = min(at, c.behind)
+	}
+	if late := c.lateAt(); late != 0 {
+		at = min(at, late)
 	}
 	if c.proposeAt != 0 {
 		at = min(at, c.proposeAt)

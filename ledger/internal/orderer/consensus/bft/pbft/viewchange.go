@@ -8,6 +8,7 @@ import (
 
 // watch does what time alone asks for.
 func (c *Core) watch() {
+	c.watchSpared()
 	c.watchLeader()
 	if c.behind != 0 && c.now >= c.behind {
 		c.fetch()
@@ -89,12 +90,13 @@ func (c *Core) turn(view uint64) {
 	c.view, c.active, c.newView, c.closing, c.base = view, false, nil, 0, 0
 	c.suspect.Turn()
 	c.pacer.Forget()
+	c.spares.late = nil
 	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil {
 			if s.accepted && s.entry != nil {
 				s.left, s.leftAs = s.entry, s.digest
 			}
-			s.accepted, s.entry, s.again, s.fetched = false, nil, 0, nil
+			s.accepted, s.unvoted, s.entry, s.again, s.fetched = false, false, nil, 0, nil
 			if later {
 				clear(s.prepares)
 			}

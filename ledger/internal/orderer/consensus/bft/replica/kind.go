@@ -61,6 +61,9 @@ func ProtocolOfZyzzyva(s consensus.Settings) Protocol {
 // fastShare is which part of the time that a leader has the replicas wait for all, before a quorum's certificate will do.
 const fastShare = 40
 
+// spareShare is which part of that time spares of PBFT leave it to the others to decide, at most.
+const spareShare = 20
+
 // interval and window bound what a replica keeps: a window of usual entries is a few megabytes, one of transactions as large
 // as AbsoluteMaxBytes allows (10 MiB unless configured) five gigabytes.
 const (
@@ -84,7 +87,7 @@ func configOf(s consensus.Settings) pbft.Config {
 	cfg := pbft.Config{
 		ID: s.ID, Domain: s.Channel, Interval: interval, Window: window, Overlap: overlap, ProposeAtOnce: true,
 		BatchTxs: o.BFT.BatchTxs, BatchBytes: o.BFT.BatchBytes, Pending: pending, PendingBytes: 64 << 20,
-		Timeout: o.BFT.ViewChangeTimeout, MaxTimeout: 16 * o.BFT.ViewChangeTimeout, Resend: resend,
+		SpareWait: o.BFT.ViewChangeTimeout / spareShare, Timeout: o.BFT.ViewChangeTimeout, MaxTimeout: 16 * o.BFT.ViewChangeTimeout, Resend: resend,
 	}
 	if cfg.Pace, cfg.MostPace = streamPace, streamMostPace; channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount) {
 		cfg.Pace, cfg.MostPace = blockPace, blockPace

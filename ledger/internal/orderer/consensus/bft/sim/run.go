@@ -21,6 +21,9 @@ type Options struct {
 func Run(p Protocol, seed uint64, options Options) error {
 	rng := rand.New(rand.NewPCG(seed, 0x51))
 	options.Liars = options.Liars && p.Liar != nil
+	if p.Draw != nil {
+		p.New = p.Draw(rand.New(rand.NewPCG(seed, 0x52)))
+	}
 	w := &world{
 		protocol: p, rng: rng, plan: newPlan(rng, options), trace: options.Trace,
 		submitted: map[bft.Digest]*client{},

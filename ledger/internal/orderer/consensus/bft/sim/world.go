@@ -16,6 +16,8 @@ import (
 type Protocol struct {
 	// New starts a replica; group is that of the first epoch.
 	New func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core
+	// Draw makes New for one run; nil: New is the same in all.
+	Draw func(rng *rand.Rand) func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core
 	// Liar makes a replica lie; nil: none of this protocol's can.
 	Liar func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) Liar
 	// Client makes a client; nil: clients believe the replicas that apply. Address has a replica's answer to an entry's
