@@ -96,10 +96,10 @@ func (c *Core) turn(view uint64) {
 			if s.accepted && s.entry != nil {
 				s.left, s.leftAs = s.entry, s.digest
 			}
-			s.accepted, s.unvoted, s.entry, s.again, s.fetched = false, false, nil, 0, nil
-			if later {
+			if later || s.unvoted { // a spare has not verified the votes
 				clear(s.prepares)
 			}
+			s.accepted, s.unvoted, s.entry, s.again, s.fetched = false, false, nil, 0, nil
 		}
 	}
 	c.pending.Reshelve()
