@@ -49,10 +49,18 @@ def leaderless(network: Network, patience: Callable[[], float] = lambda: PATIENC
 
 
 def follower(network: Network) -> str:
-    """Name the last orderer that leads no channel. LabError if all lead one, or there is none."""
-    for node in reversed([node for node in network.nodes if node.role is Role.ORDERER]):
-        page = ask(node.operations, "/metrics")
-        if page is not None and not _LEADS.search(page):
+    """Name the first orderer after a leader that leads no channel itself. LabError if all lead one, or there is none.
+
+    PBFT's members beyond a quorum, the last before the leader, do not vote while the others decide: what befalls one of
+    these says little.
+    """
+    orderers = [node for node in network.nodes if node.role is Role.ORDERER]
+    leads = [
+        None if (page := ask(node.operations, "/metrics")) is None else bool(_LEADS.search(page)) for node in orderers
+    ]
+    after = leads.index(True) + 1 if True in leads else 0
+    for node, leading in zip(orderers[after:] + orderers[:after], leads[after:] + leads[:after], strict=True):
+        if leading is False:
             return node.name
     raise LabError("no orderer answers that leads no channel")
 

@@ -81,13 +81,17 @@ def test_neighbours_of_one_cpu_are_not_scaled_and_have_an_orderer_to_disturb() -
     }
 
 
-def test_the_follower_is_the_last_orderer_that_answers_and_leads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = {"1": "", "2": "", "3": 'consensus_etcdraft_is_leader{channel="c"} 0\n', "4": None}
+def test_the_follower_is_the_first_after_the_leader_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    follows = 'consensus_etcdraft_is_leader{channel="c"} 0\n'
+    leads = 'consensus_etcdraft_is_leader{channel="a"} 0\nconsensus_etcdraft_is_leader{channel="c"} 1\n'
+    pages = {"1": follows, "2": leads, "3": None, "4": follows}
     monkeypatch.setattr(readiness, "ask", lambda address, path: pages[address])
-    assert readiness.follower(network(pages)) == "orderer3"
-    pages["3"] = 'consensus_etcdraft_is_leader{channel="a"} 0\nconsensus_etcdraft_is_leader{channel="c"} 1\n'
-    assert readiness.follower(network(pages)) == "orderer2"
-    del pages["1"], pages["2"]
+    assert readiness.follower(network(pages)) == "orderer4"
+    pages["4"] = None
+    assert readiness.follower(network(pages)) == "orderer1"
+    pages["2"] = follows
+    assert readiness.follower(network(pages)) == "orderer1"
+    pages["1"] = pages["2"] = leads
     with pytest.raises(LabError, match="no orderer answers that leads no channel"):
         readiness.follower(network(pages))
 
