@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/sequencerpb"
 )
 
@@ -78,7 +78,7 @@ func (c *channel) run(ctx context.Context) error {
 			r.first <- number
 			number += uint64(len(r.blobs))
 		}
-		runtime.Gosched() // those who send the answers go first
+		wire.LetSend() // clients wait for the answers, and nobody yet for what readers are sent
 		c.log.Tell()
 	}
 }

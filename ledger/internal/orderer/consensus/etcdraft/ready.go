@@ -3,7 +3,6 @@ package etcdraft
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"go.etcd.io/raft/v3"
@@ -13,6 +12,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -34,7 +34,7 @@ func (n *Node) handleReady(ctx context.Context) error {
 				n.replicating.appended(rd.Entries)
 				n.proposed = rd.Entries[last-1].GetIndex()
 				n.outbox.pacer.Appended(n.proposed, time.Now())
-				letSend()
+				wire.LetSend() // the followers' syncs begin beside this one, not after it
 			}
 		}
 		if err := n.save(ctx, rd); err != nil {
@@ -56,14 +56,6 @@ func (n *Node) handleReady(ctx context.Context) error {
 		n.watchBlock()
 	}
 	return nil
-}
-
-// letSend lets the goroutines run that write messages to connections. They take microseconds, whereas the system call
-// that syncs the log may keep this process's only thread until it returns: the followers' syncs would begin after this
-// one, not beside it. Twice, because gRPC's own writer steps back once for more to come.
-func letSend() {
-	runtime.Gosched()
-	runtime.Gosched()
 }
 
 // save makes durable what must be. A snapshot goes first: the state that follows

@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/votelog"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
 var log = ops.Logger("orderer.consensus.bft")
@@ -352,7 +353,7 @@ func (n *Node) take(in bft.Input) bft.Effects {
 		out := parcels{encode: n.protocol.Encode}
 		out.add(e.AtOnce)
 		n.send(out)
-		letSend()
+		wire.LetSend()
 	}
 	if hasWork(e) {
 		n.disk.put(e)

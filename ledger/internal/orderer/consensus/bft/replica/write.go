@@ -2,9 +2,9 @@ package replica
 
 import (
 	"context"
-	"runtime"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
 // write makes durable what the core asks for, with one sync for all that waits, and only then sends and applies.
@@ -38,7 +38,7 @@ func (n *Node) write(ctx context.Context) error {
 		}
 		n.send(out)
 		n.writing.Wait()
-		letSend()
+		wire.LetSend() // and those who apply
 	}
 }
 
@@ -134,11 +134,4 @@ func (n *Node) send(out parcels) {
 		}
 		n.outbox.send(p.to, n.payload(payloadCore, p.bodies...))
 	}
-}
-
-// letSend lets those run who write messages to connections, and who apply: the next sync may keep this process's only
-// thread until it returns. Twice, because gRPC's own writer steps back once for more to come.
-func letSend() {
-	runtime.Gosched()
-	runtime.Gosched()
 }
