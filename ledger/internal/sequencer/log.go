@@ -72,6 +72,7 @@ type Log struct {
 
 	mu     sync.Mutex
 	places []place       // of the blobs that may be read
+	newest [][]byte      // the blobs of the last append, for those who have read all before
 	chain  Chain         // after the last of them
 	more   chan struct{} // closes some time after there are more, by Tell
 }
@@ -197,8 +198,8 @@ func (l *Log) frameAt(raw []byte, number uint64) []byte {
 	return raw[frameHead:end]
 }
 
-// Append keeps blobs, all or none of them, and gives the number of the first. It must not be called after an error. Those
-// who wait for more learn of it by Tell.
+// Append keeps blobs, all or none of them, and gives the number of the first. They must not change afterwards. It must not
+// be called after an error. Those who wait for more learn of it by Tell.
 func (l *Log) Append(blobs [][]byte) (first uint64, err error) {
 	chain := l.chain // it changes here alone
 	buf := append(l.buf[:0], make([]byte, frameHead)...)
@@ -225,7 +226,7 @@ func (l *Log) Append(blobs [][]byte) (first uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first = uint64(len(l.places)) + 1
-	l.places, l.chain = append(l.places, places...), chain
+	l.places, l.newest, l.chain = append(l.places, places...), blobs, chain
 	return first, nil
 }
 
@@ -252,22 +253,25 @@ func (l *Log) Last() (uint64, Chain) {
 }
 
 // Get reads the blobs from a number on, up to most bytes of them but at least one, and the chain after them. Where there
-// is none yet, more closes when there is.
+// is none yet, more closes when there is. What it gives must not be changed: others are given it too.
 func (l *Log) Get(number uint64, most int) (blobs [][]byte, chain Chain, more <-chan struct{}, err error) {
 	l.mu.Lock()
 	if last := uint64(len(l.places)); number < 1 || number > last+1 {
 		l.mu.Unlock()
 		return nil, chain, nil, fmt.Errorf("%w: %d, where 1 to %d are accepted", ErrPast, number, last+1)
 	}
-	some, more := l.places[number-1:], l.more
+	some, more, newest, last := l.places[number-1:], l.more, l.newest, l.chain
 	l.mu.Unlock()
 	size, n := 0, 0
 	for n < len(some) && (n == 0 || size+int(some[n].bytes) <= most) {
 		size += int(some[n].bytes)
 		n++
 	}
-	if n == 0 {
+	switch {
+	case n == 0:
 		return nil, chain, more, nil
+	case n == len(some) && n == len(newest):
+		return newest, last, more, nil
 	}
 	all := make([]byte, size)
 	for _, p := range some[:n] {

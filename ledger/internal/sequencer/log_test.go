@@ -68,6 +68,37 @@ func TestALogComesBack(t *testing.T) {
 	}
 }
 
+// TestTheLastAppendIsReadFromMemory by those who have read all before, and is what the file has.
+func TestTheLastAppendIsReadFromMemory(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	for _, group := range [][]string{{"a", "b"}, {"c"}, {"d", "", "e"}} {
+		first, err := l.Append(blobs(group...))
+		require.NoError(t, err)
+		copied := t.TempDir()
+		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+		file := open(t, copied)
+		for _, most := range []int{-1, 0, 1, 2, 100} {
+			want, wantChain, _, err := file.Get(first, most)
+			require.NoError(t, err)
+			got, chain, _, err := l.Get(first, most)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			require.Equal(t, wantChain, chain)
+		}
+	}
+	require.NoError(t, l.file.Close())
+	got, chain, _, err := l.Get(4, 100)
+	require.NoError(t, err)
+	assert.Equal(t, blobs("d", "", "e"), got)
+	_, want := l.Last()
+	assert.Equal(t, want, chain)
+	for _, number := range []uint64{3, 5} {
+		_, _, _, err = l.Get(number, 100)
+		require.ErrorIs(t, err, os.ErrClosed, "it is in the file alone")
+	}
+}
+
 // TestTheChain is what anybody can compute of the blobs alone.
 func TestTheChain(t *testing.T) {
 	l := open(t, t.TempDir())
