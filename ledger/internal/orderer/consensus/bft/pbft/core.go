@@ -33,6 +33,10 @@ type Config struct {
 	Pace     bft.Time // between two entries of a leader while transactions come in crowds; 0: they are not spaced
 	MostPace bft.Time // that Pace grows to where entries take long
 
+	// MarkWait is for how long a mark waits for a transaction in whose entry it goes along: an entry of its own costs as much
+	// as any. 10 ms is more than a client that sends one after the other takes; 0: it does not wait.
+	MarkWait bft.Time
+
 	BatchTxs   int // of an entry; a proposal with more is refused
 	BatchBytes int // of an entry, unless it holds a single transaction
 

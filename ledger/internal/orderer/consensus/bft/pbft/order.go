@@ -2,6 +2,7 @@ package pbft
 
 import (
 	"math"
+	"slices"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
@@ -101,6 +102,10 @@ func (c *Core) propose() {
 			}
 			return
 		}
+		if ripe := c.pending.Ripe(c.cfg.MarkWait); ripe > c.now {
+			c.proposeAt = ripe
+			return
+		}
 		entry := c.pending.Batch()
 		if entry == nil {
 			if waiting, _ := c.pending.Shelved(); waiting > 0 {
@@ -114,7 +119,7 @@ func (c *Core) propose() {
 		if s == nil {
 			return
 		}
-		c.pacer.Proposed(c.clock(), len(entry.Txs) > 1 || seq > c.applied+1)
+		c.pacer.Proposed(c.clock(), c.crowds(entry) || seq > c.applied+1)
 		c.pacer.Appended(seq, c.clock())
 		c.accept(seq, s, entry.Digest(), entry)
 		proposal := &PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: entry}
@@ -127,6 +132,11 @@ func (c *Core) propose() {
 		}
 		c.checkPrepared(seq, s)
 	}
+}
+
+// crowds reports whether an entry has more than one client's transaction. It has one mark at most.
+func (c *Core) crowds(e *bft.Entry) bool {
+	return len(e.Txs) > 2 || len(e.Txs) == 2 && !slices.ContainsFunc(e.Txs, c.oracle.Mark)
 }
 
 // begun reports whether others have this view's beginning. It waits for the disk, and a proposal that overtakes it is dropped.

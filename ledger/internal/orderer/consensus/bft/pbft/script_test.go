@@ -21,6 +21,7 @@ import (
 //	  pace=D                               leaders space entries
 //	  at-once                              they propose before their proposal is durable
 //	  spare=D                              spares leave it to the others for that long
+//	  mark-wait=D                          marks wait for a transaction
 func TestScripts(t *testing.T) { scripttest.Walk(t, scripts(sound())) }
 
 // scripts begins a script with cores of these rules.
@@ -33,7 +34,7 @@ func scripts(r rules) scripttest.Begin {
 		d.MaybeScanArgs(t, "interval", &interval)
 		cfg := Config{
 			Domain: "ch", Group: scripttest.GroupOf(n), Interval: uint64(interval), Window: uint64(window), Overlap: 4, BatchTxs: 8, BatchBytes: 1 << 20,
-			ProposeAtOnce: d.HasArg("at-once"), Pace: scripttest.Duration(t, d, "pace", 0), Pending: 64, PendingBytes: 1 << 20,
+			ProposeAtOnce: d.HasArg("at-once"), Pace: scripttest.Duration(t, d, "pace", 0), MarkWait: scripttest.Duration(t, d, "mark-wait", 0), Pending: 64, PendingBytes: 1 << 20,
 			SpareWait: scripttest.Duration(t, d, "spare", 0), Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 100 * time.Millisecond,
 		}
 		protocol := scripttest.Protocol{

@@ -51,7 +51,7 @@ func drawn(make maker) func(*rand.Rand) func(bft.ID, bft.Group, bft.Oracle, bft.
 
 func simConfig(id bft.ID, group bft.Group) pbft.Config {
 	return pbft.Config{
-		ID: id, Domain: "ch", Group: group, Interval: 3, Window: simWindow, Overlap: 4, ProposeAtOnce: true, Pace: 20 * time.Millisecond, MostPace: 60 * time.Millisecond, BatchTxs: 2, BatchBytes: 1 << 10,
+		ID: id, Domain: "ch", Group: group, Interval: 3, Window: simWindow, Overlap: 4, ProposeAtOnce: true, Pace: 20 * time.Millisecond, MostPace: 60 * time.Millisecond, MarkWait: 30 * time.Millisecond, BatchTxs: 2, BatchBytes: 1 << 10,
 		Pending: simPending, PendingBytes: 1 << 16, Timeout: time.Second, MaxTimeout: 16 * time.Second, Resend: 200 * time.Millisecond,
 	}
 }

@@ -242,6 +242,21 @@ func (p *Pool) Batch() *bft.Entry {
 	return e
 }
 
+// Ripe is when what is shelved may be proposed: marks by themselves wait so long for a transaction, whose entry takes one of
+// them along.
+func (p *Pool) Ripe(wait bft.Time) (at bft.Time) {
+	for e := p.shelf.Front(); e != nil; e = e.Next() {
+		it := e.Value.(*Item)
+		if !it.mark {
+			return 0
+		}
+		if e == p.shelf.Front() {
+			at = it.Since + wait
+		}
+	}
+	return at
+}
+
 // Shelved is how many transactions are not proposed in this view, and the oldest of them.
 func (p *Pool) Shelved() (count int, oldest *Item) {
 	if at := p.shelf.Front(); at != nil {

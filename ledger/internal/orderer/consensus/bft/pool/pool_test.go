@@ -199,3 +199,25 @@ func TestWhatAnotherHasBroughtFirst(t *testing.T) {
 	p.Forget([]bft.Digest{bft.TxDigest(tx)})
 	assert.Empty(t, p.Own())
 }
+
+// TestMarksAloneWait for a transaction, as long as the oldest of them may.
+func TestMarksAloneWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		waits []string
+		ripe  bft.Time
+	}{
+		"nothing":              {nil, 0},
+		"a mark":               {[]string{"|1"}, 11},
+		"marks":                {[]string{"|1", "|2"}, 11},
+		"a transaction":        {[]string{"a"}, 0},
+		"a transaction behind": {[]string{"|1", "|2", "a"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pool.New(pool.Limits{ID: 1, BatchTxs: 4, BatchBytes: 9, Txs: 9, Bytes: 99}, &oracle{})
+			for i, tx := range c.waits {
+				p.Add(&pool.Item{Tx: []byte(tx), Digest: bft.TxDigest([]byte(tx)), From: 1, Since: bft.Time(i + 1)})
+			}
+			assert.Equal(t, c.ripe, p.Ripe(10))
+		})
+	}
+}

@@ -80,6 +80,8 @@ const (
 	streamPace, streamMostPace = 4 * time.Millisecond, 24 * time.Millisecond
 	// blockPace is for where a transaction waits for its block far longer.
 	blockPace = 20 * time.Millisecond
+	// cutWait is for how long a cut waits for a transaction in a stream, where nobody waits for a block's end.
+	cutWait = 10 * time.Millisecond
 )
 
 func configOf(s consensus.Settings) pbft.Config {
@@ -91,6 +93,9 @@ func configOf(s consensus.Settings) pbft.Config {
 	}
 	if cfg.Pace, cfg.MostPace = streamPace, streamMostPace; channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount) {
 		cfg.Pace, cfg.MostPace = blockPace, blockPace
+	}
+	if o.Mode == channelconfig.Stream {
+		cfg.MarkWait = cutWait
 	}
 	for id := range s.Founders {
 		cfg.Group.Members = append(cfg.Group.Members, id+1)

@@ -22,6 +22,7 @@ type plan struct {
 	groups   [][]bft.ID // memberships one after the other
 	ends     bool       // replicas crash where an epoch ends
 	rivals   bool       // configurations make others, and transactions that wait, invalid
+	marks    bool       // some transactions are marks
 }
 
 // cut separates the replicas of a side from all others for a while.
@@ -59,7 +60,7 @@ func newPlan(rng *rand.Rand, o Options) plan {
 	liars, ends := o.Liars, o.Ends
 	p := plan{
 		heal: 3*time.Second + upTo(rng, 9*time.Second), near: time.Millisecond, far: 5 * time.Millisecond, slowDisk: 3 * time.Millisecond,
-		rivals: o.Rivals,
+		rivals: o.Rivals, marks: o.Marks,
 	}
 	if sometimes(rng, 2) {
 		p.loss = rng.Float64() * 0.2
@@ -219,7 +220,11 @@ func (w *world) arrange() {
 		w.at(upTo(rng, p.heal), event{do: w.powerCut})
 	}
 	for i := range 10 + rng.IntN(30) {
-		w.client(upTo(rng, p.heal), fmt.Appendf(nil, "tx%d", i))
+		name := "tx"
+		if p.marks && i%4 == 3 {
+			name = "|"
+		}
+		w.client(upTo(rng, p.heal), fmt.Append(nil, name, i))
 	}
 	for i, g := range p.groups[1:] {
 		w.client(p.configAt(i), configOf(i, g))

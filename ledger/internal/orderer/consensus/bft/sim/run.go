@@ -14,7 +14,9 @@ type Options struct {
 	Ends bool
 	// Rivals has each configuration make another one invalid that is under way as well, and transactions.
 	Rivals bool
-	Trace  func(format string, args ...any)
+	// Marks has some transactions be marks, of which an entry has one at most.
+	Marks bool
+	Trace func(format string, args ...any)
 }
 
 // Run lets one random schedule happen and says what was wrong with it.

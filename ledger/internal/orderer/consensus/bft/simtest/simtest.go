@@ -60,9 +60,10 @@ func Schedules(t *testing.T, lying Lying, folder string) {
 	}
 }
 
-// optionsOf has every fourth schedule be one of several epochs, and half of these have configurations that compete.
+// optionsOf has every fourth schedule be one of several epochs, and half of these have configurations that compete. Every
+// second one has marks.
 func optionsOf(seed uint64) sim.Options {
-	return sim.Options{Liars: true, Ends: seed%4 == 0, Rivals: seed%8 == 0}
+	return sim.Options{Liars: true, Ends: seed%4 == 0, Rivals: seed%8 == 0, Marks: seed%2 == 0}
 }
 
 // mutantRuns is how many schedules have to find a mutant.
