@@ -170,6 +170,7 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 		c.fetched(in)
 	case bft.Tick:
 	}
+	c.watchSpared()
 	c.applyDecided()
 	c.propose()
 	c.watch()

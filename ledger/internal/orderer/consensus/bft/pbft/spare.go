@@ -12,6 +12,7 @@ type spares struct {
 	late  []uint64 // sequence numbers of proposals that are not voted for, in the order in which they were proposed
 	took  bft.Time // moving average: from an entry's acceptance until it is decided, where all vote
 	until uint64   // sequence number up to which this replica votes at once
+	due   uint64   // sequence number up to which late ones are voted for as soon as may be
 	spell uint64   // for how many entries it did so last because it had to
 }
 
@@ -72,17 +73,30 @@ func (c *Core) timeDecided(s *slot, digest bft.Digest) {
 // lateAt is when the others have had long enough for the first of what they have not decided; 0: there is none.
 func (c *Core) lateAt() bft.Time {
 	for ; len(c.spares.late) > 0; c.spares.late = c.spares.late[1:] {
-		if s := c.slots[c.spares.late[0]]; s != nil && s.unvoted && !s.decided {
+		seq := c.spares.late[0]
+		if s := c.slots[seq]; s != nil && s.unvoted && !s.decided {
+			if seq <= c.spares.due {
+				return max(c.now, 1)
+			}
 			return s.since + min(max(spareWaits*c.spares.took, c.cfg.SpareWait/spareRange), c.cfg.SpareWait)
 		}
 	}
 	return 0
 }
 
+// watchSpared votes for one late entry whose time has come. Each has as many clients' signatures to verify as a message with
+// a proposal, and other messages go between.
 func (c *Core) watchSpared() {
-	if at := c.lateAt(); at != 0 && c.now >= at {
-		c.stepIn(c.spares.late[0], c.leastSpell())
+	at := c.lateAt()
+	if at == 0 || c.now < at {
+		return
 	}
+	seq := c.spares.late[0]
+	if seq > c.spares.due {
+		c.stepIn(seq, c.leastSpell())
+	}
+	c.spares.late = c.spares.late[1:]
+	c.castLate(seq, c.slots[seq])
 }
 
 // stepIn votes where the others need this replica: one of them does not vote, or not to all. Most likely it is needed again,
@@ -96,13 +110,7 @@ func (c *Core) stepIn(seq, least uint64) {
 		p.spell = min(max(2*p.spell, least), c.mostSpell())
 		p.until = c.last + p.spell
 	}
-	late := c.spares.late
-	c.spares.late = nil
-	for _, seq := range late {
-		if s := c.slots[seq]; s != nil && s.unvoted && !s.decided {
-			c.castLate(seq, s)
-		}
-	}
+	c.spares.due = c.last
 }
 
 // castLate votes for what was taken without a vote, if it would have done so at once.

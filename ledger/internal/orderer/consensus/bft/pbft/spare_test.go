@@ -126,6 +126,37 @@ func TestASpareWaitsSeveralTimesAsLongAsAnEntryTakes(t *testing.T) {
 	}
 }
 
+// TestASpareThatStepsInVerifiesOneEntryAStep: a leader that lies may have proposed it a window of them, and other messages wait.
+func TestASpareThatStepsInVerifiesOneEntryAStep(t *testing.T) {
+	s, seq := learned(time.Millisecond)
+	for more := range uint64(100) {
+		s.proposed(seq + more)
+	}
+	s.now += spareWait
+	for more := range uint64(100) {
+		before := s.Verified
+		e := s.Step(s.now, bft.Tick{})
+		require.True(t, votes(e), seq+more)
+		require.LessOrEqual(t, s.Verified-before, 2, "the leader's signature, and the entry's client")
+		if more < 99 {
+			require.Less(t, e.Deadline-s.now, time.Microsecond, "the next one's turn is at once")
+		}
+		s.now++
+	}
+}
+
+// TestAnEntryThatASpareDecidesIsAppliedAtOnce: nothing else may come that would have it applied.
+func TestAnEntryThatASpareDecidesIsAppliedAtOnce(t *testing.T) {
+	s, seq := learned(time.Millisecond)
+	s.proposed(seq)
+	for _, id := range []bft.ID{2, 3} {
+		s.hears(id, &pbft.Prepare{Seq: seq, Digest: entryOf(seq).Digest(), Signature: []byte("signed")})
+		s.hears(id, &pbft.Commit{Seq: seq, Digest: entryOf(seq).Digest()})
+	}
+	s.now += spareWait
+	assert.Len(t, s.Step(s.now, bft.Tick{}).Apply, 1)
+}
+
 // TestAMemberThatVotesLateGainsNoTime: where it can delay entries the spare does not learn how long they take.
 func TestAMemberThatVotesLateGainsNoTime(t *testing.T) {
 	s, seq := learned(time.Millisecond)

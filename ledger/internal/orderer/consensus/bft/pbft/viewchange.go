@@ -8,7 +8,6 @@ import (
 
 // watch does what time alone asks for.
 func (c *Core) watch() {
-	c.watchSpared()
 	c.watchLeader()
 	if c.behind != 0 && c.now >= c.behind {
 		c.fetch()
@@ -90,7 +89,7 @@ func (c *Core) turn(view uint64) {
 	c.view, c.active, c.newView, c.closing, c.base = view, false, nil, 0, 0
 	c.suspect.Turn()
 	c.pacer.Forget()
-	c.spares.late = nil
+	c.beginSparing(c.applied) // the leader before could have entries take long
 	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil {
 			if s.accepted && s.entry != nil {
