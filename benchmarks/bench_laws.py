@@ -99,8 +99,11 @@ class Laws:
     def finished(self, repeat: int, files: Iterable[Path]) -> bool:
         """Whether these figures of a repeat are all there; otherwise what there is of it is removed.
 
-        It is of a network that is gone, and with windows of another one its ratios would not be of one repeat.
+        It is of a network that is gone, and with windows of another one its ratios would not be of one repeat. A folder
+        takes the same figures in every repeat: UsageError.
         """
+        files = list(files)
+        self._hold_to([str(file.relative_to(self._directory)).replace(f"repeat{repeat}", "repeat") for file in files])
         known = kept_load(self._directory, repeat)
         if known is not None and known.busy != self._sent.busy:
             raise click.UsageError(f"{self._directory} has a load of {percent(known.busy)}: name another --output")
@@ -113,6 +116,14 @@ class Laws:
             shutil.rmtree(folder)
         file_of(self._directory, repeat).unlink(missing_ok=True)
         return False
+
+    def _hold_to(self, figures: list[str]) -> None:
+        """Keep which figures a repeat has, for all of this folder's."""
+        kept = self._directory / "figures.json"
+        if not kept.exists():
+            kept.write_text(json.dumps(figures) + "\n")
+        elif sorted(json.loads(kept.read_text())) != sorted(figures):
+            raise click.UsageError(f"{self._directory} has repeats of other loads or conditions: name another --output")
 
     def rate(self, repeat: int, maximum: float) -> float:
         """A repeat's fixed load in tps: known, or looked for now, from the last repeat's load on."""

@@ -81,6 +81,18 @@ def test_a_repeat_that_lacks_something_is_begun_anew(laws: Laws, tmp_path: Path,
     assert len(list(tmp_path.glob("*-repeat11/speed.json"))) == 1
 
 
+def test_a_folder_of_other_conditions_is_left_alone(laws: Laws, tmp_path: Path) -> None:
+    laws.repeat(1, ["saturating"], [4], WANTED, 1500.0)
+    for loads, counts, wanted in (
+        (["fixed"], [4], WANTED),
+        (["saturating"], [4, 8], WANTED),
+        (["saturating"], [4], [*WANTED, CONDITIONS["adaptive"]]),
+    ):
+        with pytest.raises(click.UsageError, match="of other loads or conditions: name another --output"):
+            laws.repeat(1, loads, counts, wanted, 1500.0)
+    assert len(list(tmp_path.glob("*-repeat1/*/row.json"))) == 3
+
+
 def test_a_folder_of_another_load_is_left_alone(laws: Laws, tmp_path: Path) -> None:
     keep_load(Found(500.0, [], 0.6), tmp_path, 1)
     with pytest.raises(click.UsageError, match="has a load of 60 %: name another --output"):
