@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Published figures: `measure` what is missing or out of date (make publish), `draw` the documents (make figures).
 
-python benchmarks/publish.py measure [--piece NAME ...] [--again]
+python benchmarks/publish.py measure [--piece NAME ...] [--again] [--draw]
 python benchmarks/publish.py draw [--check]
 """
 
@@ -60,13 +60,23 @@ def main() -> None:
 )
 @click.option("--again", is_flag=True, help="Also those whose code has not changed since.")
 @click.option("--more", is_flag=True, help="Add repeats to those whose code has not changed since.")
+@click.option("--draw", "draws", is_flag=True, help="Then draw the documents, also where a piece failed.")
 @click.option("--results", type=click.Path(file_okay=False, path_type=Path), default=ROOT / "results" / "published")
 @click.option(
     "--fabric",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     help="Real Fabric's binaries, as `qioi lab up --binaries` takes them; without it its pieces are left out.",
 )
-def measure_pieces(names: tuple[str, ...], again: bool, more: bool, results: Path, fabric: Path | None) -> None:
+@click.pass_context
+def measure_pieces(
+    ctx: click.Context,
+    names: tuple[str, ...],
+    again: bool,
+    more: bool,
+    draws: bool,
+    results: Path,
+    fabric: Path | None,
+) -> None:
     """Measure piece by piece. What is done is kept: after an interruption, run it again."""
     wanted = [piece for piece in PIECES if piece.name in names or not names]
     for piece in tuple(wanted):
@@ -82,6 +92,8 @@ def measure_pieces(names: tuple[str, ...], again: bool, more: bool, results: Pat
             failed = measured(due, known, more, results, fabric)
     except LabError as error:
         raise click.ClickException(str(error)) from error
+    if draws:
+        ctx.invoke(draw)
     if failed:
         raise click.ClickException(f"not measured: {', '.join(failed)}")
 

@@ -52,9 +52,7 @@ def owed(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
 
 def part_of_left(row: Row, part: float | None) -> float | None:
     """Give the neighbours' part of the CPUs that are left, ``None`` where next to nothing is."""
-    if not part or not row.events_per_core:
-        return part
-    return part if row.events / row.events_per_core / part > NOTHING_LEFT else None
+    return part if not part or row.sysbench_cores / part > NOTHING_LEFT else None
 
 
 def owed_title(key: str) -> str:

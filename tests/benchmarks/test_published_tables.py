@@ -58,10 +58,14 @@ def test_the_daemon_s_repeats_stand_beside_each_other(tmp_path: Path) -> None:
         result = f'[{{"shape": "50", "cpu_percent": {used}, "rss_mb": 47, "loop_ms": 3, "seconds": 20}}]'
         (folder / "daemon.json").write_text(result)
         folders.append(folder)
-    slower = dataclasses.replace(SPEED, verify_us=51.0)
-    (row,) = daemon(folders, [SPEED, slower, SPEED, slower]).rows
+    one_visit, two_visits = (
+        [dataclasses.replace(SPEED, verify_us=us) for us in took] for took in ((49, 51, 59), (49, 51, 99, 101))
+    )
+    (row,) = daemon(folders, one_visit).rows
     assert row.values["cpu"] == pytest.approx((0.009, 0.011))
-    assert row.values["verifications"] == pytest.approx((180, 220))
+    assert row.values["verifications"] == pytest.approx((180, 200))
+    (row,) = daemon(folders, two_visits).rows
+    assert row.values["verifications"] == pytest.approx((180, 110))
 
 
 def test_the_daemon_s_cpu_time_is_told_finer_than_in_hundredths() -> None:
@@ -186,7 +190,8 @@ def test_what_is_owed_is_held_against_t_of_the_same_repeat(tmp_path: Path) -> No
     folders = []
     for number, outside in enumerate((0.1, OTHERS + 0.1)):
         row = LawRow(
-            "saturating", 8, 1, "40%", 820, 3, 6, 7, 900, 0.2, 1.0, 0.25, 0, 1.25 + outside, 0, None, 0.05, 25, 0
+            *("saturating", 8, 1, "40%", 820, 3, 6, 7, 900, 0.2, 1.0, 0.25, 0, 1.75 + outside, 0, None, 0.05, 25, 0),
+            sysbench_cores=0.5,
         )
         alone = {
             "row": dataclasses.asdict(dataclasses.replace(row, condition="alone before 40%", tps=2000.0)),
@@ -196,7 +201,7 @@ def test_what_is_owed_is_held_against_t_of_the_same_repeat(tmp_path: Path) -> No
         folder = tmp_path / str(number)
         folder.mkdir()
         most = {
-            "row": dataclasses.asdict(dataclasses.replace(row, condition="100%", events=300.0, events_per_core=500.0)),
+            "row": dataclasses.asdict(dataclasses.replace(row, condition="100%", sysbench_cores=0.6)),
             "owed": 2000.0,
             "of_left": 51.0,
         }
