@@ -17,7 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
-// failures are the nodes that failed during a call, and how.
+// failures are the nodes that failed during a call, and how; of orderers also those whose SUCCESS was not enough.
 type failures []*gatewaypb.ErrorDetail
 
 func (f *failures) add(n node, message string) {

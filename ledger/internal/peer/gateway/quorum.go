@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -136,10 +137,10 @@ func submitToMany(ctx context.Context, c *cluster, tx *commonpb.Envelope, need i
 			}
 			late.Reset(slow)
 		case <-ctx.Done():
-			return nil, p.failed.fail(codes.DeadlineExceeded, "submit timeout expired while broadcasting to ordering service")
+			return nil, p.fail(codes.DeadlineExceeded, "submit timeout expired while broadcasting to ordering service")
 		}
 	}
-	return nil, p.failed.fail(codes.Unavailable, fmt.Sprintf("%d of %d orderers needed could successfully process transaction", len(p.successes), need))
+	return nil, p.fail(codes.Unavailable, fmt.Sprintf("%d of %d orderers needed could successfully process transaction", len(p.successes), need))
 }
 
 // ordered counts a transaction that is.
@@ -165,7 +166,7 @@ func (p *polling) ask(ctx context.Context) {
 // count takes an answer. Done says that enough have said SUCCESS; an error is the call's.
 func (p *polling) count(ctx context.Context, a told) (done bool, err error) {
 	if a.err != nil && expired(ctx) {
-		return false, p.failed.fail(codes.DeadlineExceeded, "submit timeout expired while broadcasting to ordering service")
+		return false, p.fail(codes.DeadlineExceeded, "submit timeout expired while broadcasting to ordering service")
 	}
 	o := p.cluster.orderers[a.index]
 	if a.err == nil && a.response.GetStatus() == commonpb.Status_SUCCESS {
@@ -195,12 +196,23 @@ func (p *polling) count(ctx context.Context, a told) (done bool, err error) {
 	p.failed.add(o.node, message)
 	switch {
 	case p.exhausted >= p.need:
-		return false, p.failed.fail(codes.ResourceExhausted, message)
+		return false, p.fail(codes.ResourceExhausted, message)
 	case p.refused >= p.need:
-		return false, p.failed.fail(codes.Aborted, message)
+		return false, p.fail(codes.Aborted, message)
 	}
 	p.ask(ctx)
 	return false, nil
+}
+
+// fail ends the call. Its details name, after those that have failed, who may order the transaction all the same.
+func (p *polling) fail(code codes.Code, message string) error {
+	for _, a := range p.successes {
+		p.failed.add(p.cluster.orderers[a.index].node, fmt.Sprintf("SUCCESS was said by too few orderers: %d are needed", p.need))
+	}
+	for _, index := range slices.Sorted(maps.Keys(p.waiting)) {
+		p.failed.add(p.cluster.orderers[index].node, "no answer was waited for any longer")
+	}
+	return p.failed.fail(code, message)
 }
 
 // prefer has the leader asked first the next time, which spares the others from bringing it the transaction. It is the one

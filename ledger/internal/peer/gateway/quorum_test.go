@@ -84,6 +84,20 @@ func TestALiarsRefusalIsNone(t *testing.T) {
 	}
 }
 
+// TestWhoMayOrderWhatHasFailedIsTold: a client must not take it for refused where an orderer has said SUCCESS, or has not
+// answered yet.
+func TestWhoMayOrderWhatHasFailedIsTold(t *testing.T) {
+	for name, info := range map[string]string{"too few": "no leader", "too busy": "RESOURCE_EXHAUSTED: too many transactions wait"} {
+		f := startLiars(t)
+		for _, o := range f.orderers[1:] {
+			o.saying(commonpb.Status_SERVICE_UNAVAILABLE, info)
+		}
+		said := f.described(f.submit("a"))
+		// The first one's answer may come after those of two others.
+		assert.Regexp(t, "\norderer0 OrdererMSP: (SUCCESS was said by too few orderers|no answer was waited for)", said, name)
+	}
+}
+
 // TestAnOrdererThatIsSilentOrGoneIsAskedLast from then on.
 func TestAnOrdererThatIsSilentOrGoneIsAskedLast(t *testing.T) {
 	for name, spoil := range map[string]func(*orderer){
