@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/wire"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -165,26 +166,34 @@ func (o outcome) failed(at stage, err error) outcome {
 	return o
 }
 
-// refusedByOrderer begins what a gateway says of an orderer that did not take a transaction, Fabric's as ours.
-const refusedByOrderer = "received unsuccessful response from orderer"
+// quorumMissed begins Fabric's error where orderers may lie and too few have said SUCCESS. Its details leave out who has.
+const quorumMissed = "insufficient number of orderers could successfully process transaction"
 
-// mayBeOrdered tells whether a transaction may be ordered though its Submit has failed: the gateway gave no answer, or has
-// none of an orderer that it asked.
+// mayBeOrdered tells whether a transaction may be ordered though its Submit has failed. It is not where the call was not
+// made, where the gateway says that it asked no orderer, and where all that it names have refused. The code alone does not
+// tell: it may be the last orderer's refusal, after another one was handed the transaction and has failed.
 func mayBeOrdered(err error) bool {
-	s, _ := status.FromError(err)
-	if s.Code() != codes.Unavailable {
-		return s.Code() == codes.DeadlineExceeded
+	s, called := status.FromError(err)
+	if !called {
+		return false
 	}
-	answered := false
+	refused := false
 	for _, d := range s.Details() {
 		if d, ok := d.(*gatewaypb.ErrorDetail); ok {
-			if !strings.HasPrefix(d.GetMessage(), refusedByOrderer) {
+			if !strings.HasPrefix(d.GetMessage(), protoutil.RefusedByOrderer) && d.GetMessage() != protoutil.OrdererBacklog {
 				return true
 			}
-			answered = true
+			refused = true
 		}
 	}
-	return !answered
+	switch s.Code() {
+	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.FailedPrecondition, codes.NotFound,
+		codes.ResourceExhausted, codes.Aborted, codes.Unimplemented:
+		return false // before an orderer was asked, or its refusal
+	case codes.Unavailable:
+		return !refused || strings.HasPrefix(s.Message(), quorumMissed)
+	}
+	return true // the network, a clock or the client ended the call, and the gateway may have gone on
 }
 
 // codeName spells a gRPC code as its specification does.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/qioi/qioi/ledger/internal/probe"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
@@ -17,7 +18,7 @@ import (
 const maxUnanswered = 1024
 
 var (
-	errBacklog      = errors.New("too many transactions wait for the orderer's answer")
+	errBacklog      = errors.New(protoutil.OrdererBacklog)
 	errStreamClosed = errors.New("the orderer closed the stream")
 	errUnasked      = errors.New("the orderer answered what was not asked")
 	errSilent       = errors.New("the orderer did not answer in time")

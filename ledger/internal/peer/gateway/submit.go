@@ -120,5 +120,5 @@ func transactionID(tx *commonpb.Envelope) string {
 }
 
 func unsuccessful(response *ordererpb.BroadcastResponse) string {
-	return fmt.Sprintf("received unsuccessful response from orderer: status=%s, info=%s", response.GetStatus(), response.GetInfo())
+	return fmt.Sprintf("%s: status=%s, info=%s", protoutil.RefusedByOrderer, response.GetStatus(), response.GetInfo())
 }
