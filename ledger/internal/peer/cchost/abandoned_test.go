@@ -3,6 +3,7 @@ package cchost_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -97,4 +98,36 @@ func TestAbandonedTransactionsEndWithTheStream(t *testing.T) {
 		return errors.Is(err, cchost.ErrFailed)
 	}, 30*time.Second, time.Millisecond)
 	require.ErrorContains(t, err, "anew")
+}
+
+// TestAbandonedTransactionsTakeNoPlaces of those that somebody waits for. They have a bound of their own, and their keys stay
+// taken up to it and at it.
+func TestAbandonedTransactionsTakeNoPlaces(t *testing.T) {
+	entered, release := make(chan string), make(chan struct{})
+	at, _ := serve(t, "probe", "127.0.0.1:0", probe(entered, release))
+	f := start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "probe", Address: at}}, MaxRunning: 1}).await("probe")
+	put := func(tx string) error {
+		_, _, _, err := f.simulate(context.Background(), tx, "probe", "put", "a", "b")
+		return err
+	}
+	const most = 10 // for a place
+	for i := range most {
+		require.NoError(t, put("put "+strconv.Itoa(i)))
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() { <-entered; cancel() }()
+		_, _, _, err := f.simulate(ctx, strconv.Itoa(i), "probe", "wait")
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	err := put("another")
+	require.ErrorIs(t, err, cchost.ErrBusy)
+	require.ErrorContains(t, err, "10 that nobody waits for still run, at most 10 are accepted: restart the chaincode if they hang")
+	for i := range most {
+		require.ErrorIs(t, put(strconv.Itoa(i)), cchost.ErrRunning)
+	}
+	release <- struct{}{} // one of them ends
+	require.Eventually(t, func() bool { return put("another") == nil }, 30*time.Second, time.Millisecond)
+	close(release)
+	for i := range most {
+		require.Eventually(t, func() bool { return put(strconv.Itoa(i)) == nil }, 30*time.Second, time.Millisecond)
+	}
 }

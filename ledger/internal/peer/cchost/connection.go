@@ -17,6 +17,16 @@ import (
 // errTooLarge says that a message was not sent: it would end the stream, and with it every transaction of the chaincode.
 var errTooLarge = errors.New("too large for the chaincode's stream")
 
+const (
+	// abandonedPerPlace is how many calls that nobody waits for a chaincode may run for each place of MaxRunning: a contract
+	// that hangs now and then must not fill the places of the others. Beyond that new ones are refused. To let go of an old
+	// key would be worse, as its proposal could be endorsed with writes of its first run.
+	abandonedPerPlace = 10
+	// abandonedWarned is the part of them from which the log warns, one in so many, and warnAgain how often at most.
+	abandonedWarned = 100
+	warnAgain       = 10 * time.Minute
+)
+
 // messageStream is our end of the gRPC stream.
 type messageStream interface {
 	Context() context.Context
@@ -40,7 +50,10 @@ type connection struct {
 	// calls are those that the chaincode runs; nil: nobody waits for it, and its questions are refused. A second run under
 	// the same key would get what the first one still writes.
 	calls map[callKey]*call
-	dead  bool
+	// abandoned is how many of calls nobody waits for; warned is when the log last said so.
+	abandoned int
+	warned    time.Time
+	dead      bool
 }
 
 func newConnection(h *Host, chaincode string, stream messageStream) *connection {
@@ -53,13 +66,17 @@ func (c *connection) begin(tx *transaction, namespace string) (*call, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, runs := c.calls[key]
+	most := c.host.config.MaxRunning
 	switch {
 	case c.dead:
 		return nil, ErrTerminated
 	case runs:
 		return nil, ErrRunning
-	case len(c.calls) >= c.host.config.MaxRunning:
-		return nil, fmt.Errorf("%w: at most %d are accepted", ErrBusy, c.host.config.MaxRunning)
+	case len(c.calls)-c.abandoned >= most:
+		return nil, fmt.Errorf("%w: at most %d are accepted", ErrBusy, most)
+	case c.abandoned >= abandonedPerPlace*most:
+		return nil, fmt.Errorf("%w: %d that nobody waits for still run, at most %d are accepted: restart the chaincode if they hang",
+			ErrBusy, c.abandoned, abandonedPerPlace*most)
 	}
 	call := &call{conn: c, tx: tx, key: key, namespace: namespace, done: make(chan ending, 1)}
 	c.calls[key] = call
@@ -79,8 +96,16 @@ func (c *connection) withdraw(untold *call) {
 func (c *connection) abandon(left *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.calls[left.key] == left { // it may have ended at this very moment
-		c.calls[left.key] = nil
+	if c.calls[left.key] != left { // it has ended at this very moment
+		return
+	}
+	c.calls[left.key] = nil
+	c.abandoned++
+	most := abandonedPerPlace * c.host.config.MaxRunning
+	if c.abandoned*abandonedWarned >= most && time.Since(c.warned) >= warnAgain {
+		c.warned = time.Now()
+		log.Warnf("chaincode %s still runs %d transactions that nobody waits for, of at most %d: restart it if they hang",
+			c.chaincode, c.abandoned, most)
 	}
 }
 
@@ -88,8 +113,11 @@ func (c *connection) abandon(left *call) {
 func (c *connection) take(key callKey) *call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	call := c.calls[key]
+	call, runs := c.calls[key]
 	delete(c.calls, key)
+	if runs && call == nil {
+		c.abandoned--
+	}
 	return call
 }
 
@@ -110,6 +138,7 @@ func (c *connection) fail() {
 		}
 	}
 	clear(c.calls)
+	c.abandoned = 0
 }
 
 // send gives a message to the stream. After errTooLarge the stream is as it was.

@@ -49,8 +49,8 @@ type Config struct {
 	Chaincodes []Chaincode
 	// ExecuteTimeout is for one transaction, calls between chaincodes included; 30 s by default.
 	ExecuteTimeout time.Duration
-	// MaxRunning is how many transactions each chaincode executes at once, those included that nobody waits for any longer,
-	// beyond which more are refused; 2,000 by default.
+	// MaxRunning is how many transactions each chaincode executes at once, beyond which more are refused; 2,000 by default.
+	// Ten times as many may run besides for which nobody waits any longer.
 	MaxRunning int
 	// MaxMessageBytes is the largest message to and from a chaincode; 100 MiB by default.
 	MaxMessageBytes int
