@@ -240,4 +240,5 @@ def recover_slices(state_dir: Path, hierarchy: Hierarchy) -> tuple[int, list[str
         return 0, [*problems, f"{journal.file}: {error}: no slice could be put back"]
     outcomes, left = restore_threads(kernel, lister(hierarchy), entries, default)
     problems += [f"{one.path}: {one.message}" for one in outcomes if one.result is Result.FAILED]
-    return len(set(entries) - set(left)), [*problems, *store_left(journal, left, durable=False)]
+    done = {one.identity for one in entries} - {one.identity for one in left}
+    return len(done), [*problems, *store_left(journal, left, durable=False)]

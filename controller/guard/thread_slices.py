@@ -149,23 +149,24 @@ class SliceGuard:
         def threads(one: str) -> list[int]:
             return [tid for tid in self._threads(one) if tid in members or not writer.holds(tid)]
 
-        known = {writer.held()[tid].identity for tid in members if writer.holds(tid)}
+        entries = [writer.held()[tid] for tid in members if writer.holds(tid)]
         outcomes = [writer.release(tid) for tid in members]
         unlisted: list[Outcome] = []
         kept = set(members)
-        try:
-            inherited, left = restore_heirs(self._slices, threads, group, known, given)
-        except OSError as error:
-            unlisted.append(not_listed(group, error))
-            self._members[group], self._given[group] = set(), given
-        else:
-            outcomes += inherited
-            for entry in left:
-                writer.take(entry)
-                kept.add(int(entry.place))
         for tid in kept:
             if writer.holds(tid):
                 self._forget_gone(tid)
+        try:
+            inherited, left = restore_heirs(self._slices, threads, group, {one.identity for one in entries}, given)
+        except OSError as error:
+            unlisted.append(not_listed(group, error))
+            self._members[group], self._given[group] = set(), given
+            left = [to_look_for(one, given) for one in entries if one.ours and not writer.holds(int(one.place))]
+        else:
+            outcomes += inherited
+        for entry in left:
+            writer.take(entry)
+            kept.add(int(entry.place))
         if kept := {tid for tid in kept if writer.holds(tid)}:
             self._members[group] = kept
             self._given.setdefault(group, given_by(writer.held()[tid] for tid in kept))
@@ -180,10 +181,12 @@ class SliceGuard:
 
     def restore(self) -> list[Outcome]:
         """Restore every slice; give the failures, a journal that cannot be written included."""
-        unlisted = [one for group in sorted(self._members, key=len) for one in self._release(group)[1]]
-        self._members.clear()
-        self._given.clear()
-        return [*unlisted, *failed(self._writer.restore())]
+        failures = [one for group in sorted(self._members, key=len) for some in self._release(group) for one in some]
+        try:
+            self._writer.keep()
+        except OSError as error:
+            failures.append(self._writer.unwritten(error))
+        return failures
 
 
 def failed(outcomes: Iterable[Outcome | None]) -> list[Outcome]:
@@ -195,6 +198,15 @@ def not_listed(group: str, error: OSError) -> Outcome:
     """Make the outcome of a group whose newer threads could not be looked for."""
     why = f"its threads cannot be listed ({error.strerror}): new ones may have inherited a slice"
     return Outcome(group, Result.FAILED, None, why)
+
+
+def to_look_for(entry: Entry, given: Iterable[int] = ()) -> Entry:
+    """Make the entry of a thread that is back, or gone, and whose heirs, with a slice that was given, are to be found.
+
+    The thread's original is expected, so that it may be given a slice again.
+    """
+    ours = dict.fromkeys(value for value in (*entry.ours, *given) if value != entry.original)
+    return replace(entry, ours=(*ours, entry.original))
 
 
 def given_by(entries: Iterable[Entry]) -> set[int]:
@@ -248,7 +260,7 @@ def restore_threads(
             inherited, more = restore_heirs(slices, threads, group, known, given_by(its))
         except OSError as error:
             outcomes.append(not_listed(group, error))
-            more = [entry for entry in its if entry not in left]
+            more = [to_look_for(entry) for entry in its if entry not in left]
         else:
             outcomes += inherited
         left += more

@@ -311,7 +311,8 @@ class Writer(Generic[Place]):
 
     def keep(self) -> None:
         """Leave every value as it is, with its original in the journal for the next daemon. OSError."""
-        self._journal.store([entry for entry in [*self._entries(self._held), *self._formers()] if entry.ours])
+        entries = [entry for entry in [*self._entries(self._held), *self._formers()] if entry.ours]
+        self._journal.store(entries, durable=self._durable)
 
     def _entries(self, held: Mapping[Place, Entry]) -> list[Entry]:
         """Give the entries of held places, foreign ones only if their owner still records a value of ours."""

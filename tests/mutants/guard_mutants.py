@@ -141,7 +141,7 @@ WRITER = of(
         "        if not self._changed(entry):\n            # We",
         "        if False:\n            # We",
     ),
-    ("keeps what is not ours for the next daemon", "*self._formers()] if entry.ours])", "*self._formers()]])"),
+    ("keeps what is not ours for the next daemon", "*self._formers()] if entry.ours]", "*self._formers()]]"),
     (
         "forgets those that are gone when it restores",
         "entries = [*self._entries(self._held), *self._formers()]",
@@ -372,8 +372,9 @@ SLICES = of(
     ("slices: a thread that moves stays where it was", "if entry.path != group:", "if False:"),
     ("slices: a held thread is an heir", "if tid in members or not writer.holds(tid)]", "]"),
     ("slices: released in any order", "in sorted(self._members, key=len) for", "in sorted(self._members)[::-1] for"),
+    ("slices: what could not be listed is forgotten", "if one.ours and not writer.holds(int(one.place))]", "if False]"),
     ("slices: foreign threads that ended stay", "                self._forget_gone(tid)\n", "                pass\n"),
-    ("slices: what failed is given up", "                writer.take(entry)\n", ""),
+    ("slices: what failed is given up", "            writer.take(entry)\n", ""),
     ("slices: the default is ours", " if value != entry.original}", "}"),
 )
 

@@ -7,7 +7,7 @@ from toy_scheduler import DEFAULT
 from toy_threads import ToyThreads
 
 from qioi.controller.guard.restore import Result
-from qioi.controller.guard.thread_slices import Counts, restore_threads
+from qioi.controller.guard.thread_slices import Counts, SliceGuard, restore_threads
 from qioi.controller.levers.eevdf import Attributes
 
 UNLISTED = "its threads cannot be listed (Too many open files): new ones may have inherited a slice"
@@ -120,10 +120,50 @@ def test_a_group_that_cannot_be_listed_when_it_is_released_is_looked_at_again(to
 
 def test_at_the_end_a_group_that_cannot_be_listed_is_said(toy: ToyThreads) -> None:
     toy.guard.apply({"g": 300_000})
+    toy.guard.apply({"g": 400_000})
+    toy.join(3, 300_000)
     toy.unlisted = {"g"}
     (failure,) = toy.guard.restore()
     assert (failure.path, failure.message) == ("g", UNLISTED)
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: 300_000}
+    toy.end(1)
+    toy.unlisted = set()
+    assert restore_threads(toy.scheduler, toy.list, toy.journal.load().entries, DEFAULT)[1] == []
+    assert toy.scheduler.slices() == {2: 5_000_000, 3: DEFAULT}
+
+
+def test_a_daemon_that_dies_before_it_could_list_a_released_group_leaves_it_in_the_journal(toy: ToyThreads) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.join(3, 300_000)
+    toy.end(1, 2)
+    toy.unlisted = {"g"}
+    for _ in range(2):
+        toy.guard.apply({})
+    entries = toy.journal.load().entries
+    assert {entry.ours for entry in entries} == {(300_000, 0), (300_000, 5_000_000)}
+    toy.unlisted = set()
+    assert restore_threads(toy.scheduler, toy.list, entries, DEFAULT)[1] == []
+    assert toy.scheduler.slices() == {3: DEFAULT}
+
+
+@pytest.mark.parametrize("value", [300_000, 400_000])
+@pytest.mark.parametrize("crash", [False, True])
+def test_threads_of_a_group_that_could_not_be_listed_are_set_again(toy: ToyThreads, value: int, crash: bool) -> None:
+    toy.guard.apply({"g": 300_000})
+    toy.unlisted = {"g"}
+    if crash:
+        left = restore_threads(toy.scheduler, toy.list, toy.journal.load().entries, DEFAULT)[1]
+        toy.guard = SliceGuard(toy.scheduler, toy.journal, toy.list, DEFAULT)
+        toy.guard.go_on(left)
+    else:
+        toy.guard.apply({})
     assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+    assert toy.guard.apply({"g": value}) == Counts(set=2)
+    assert toy.scheduler.slices() == {1: value, 2: value}
+    toy.unlisted = set()
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000}
+    assert not toy.journal.file.exists()
 
 
 def test_after_a_crash_the_journal_keeps_a_group_until_it_can_be_listed(toy: ToyThreads) -> None:
