@@ -5,7 +5,7 @@ The journal does not wait for the disk: threads end with the host, and the page 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +20,9 @@ from qioi.kernel.errors import GoneError, KernelError
 
 #: The journal's name in the state folder.
 NAME = "slices"
+
+#: How often a group's new threads are looked for in one round, which is a part of a period.
+PASSES = 10
 
 #: Lists a group's threads; none where it is gone. OSError: they cannot be listed now.
 Threads = Callable[[str], Iterable[int]]
@@ -69,8 +72,7 @@ class SliceGuard:
         stuck: list[Outcome] = []
         for group in sorted(self._members.keys() - wanted.keys(), key=len):
             self._members[group] -= listed  # these go on in another group
-            failures, unlisted = self._release(group)
-            stuck += failures + unlisted
+            stuck += self._release(group, [one for one in wanted if one.startswith(f"{group}/")])
         changes: dict[int, int] = {}
         for group, value in wanted.items():
             self._meet(group, lists[group])
@@ -137,40 +139,38 @@ class SliceGuard:
                 members.remove(tid)
         return failed(outcomes)
 
-    def _release(self, group: str) -> tuple[list[Outcome], list[Outcome]]:
-        """Restore one group's threads and their heirs; give the failures, and the one to list the group's threads.
+    def _release(self, group: str, below: Collection[str] = ()) -> list[Outcome]:
+        """Restore one group's threads and their heirs; give the failures. Threads of wanted groups ``below`` are none.
 
         Threads that failed stay held, and so do those whose slice somebody else has set, as long as they live. A group
-        that could not be listed is released again. Groups are released from the outside in: a thread that is still held
+        that may have more heirs is released again. Groups are released from the outside in: a thread that is still held
         in a group below is no heir.
         """
         writer, members, given = self._writer, self._members.pop(group), self._given.pop(group, set())
 
         def threads(one: str) -> list[int]:
-            return [tid for tid in self._threads(one) if tid in members or not writer.holds(tid)]
+            listed = list(self._threads(one))
+            others = set().union(*map(self._threads, below))  # listed later, so that a thread born in between is seen
+            return [tid for tid in listed if tid in members or not (writer.holds(tid) or tid in others)]
 
         entries = [writer.held()[tid] for tid in members if writer.holds(tid)]
         outcomes = [writer.release(tid) for tid in members]
-        unlisted: list[Outcome] = []
         kept = set(members)
         for tid in kept:
             if writer.holds(tid):
                 self._forget_gone(tid)
-        try:
-            inherited, left = restore_heirs(self._slices, threads, group, {one.identity for one in entries}, given)
-        except OSError as error:
-            unlisted.append(not_listed(group, error))
+        known = {one.identity for one in entries}
+        failures, left, unfinished = restore_heirs(self._slices, threads, group, known, given)
+        if unfinished:
             self._members[group], self._given[group] = set(), given
-            left = [to_look_for(one, given) for one in entries if one.ours and not writer.holds(int(one.place))]
-        else:
-            outcomes += inherited
+            left += [to_look_for(one, given) for one in entries if one.ours and not writer.holds(int(one.place))]
         for entry in left:
             writer.take(entry)
             kept.add(int(entry.place))
         if kept := {tid for tid in kept if writer.holds(tid)}:
             self._members[group] = kept
             self._given.setdefault(group, given_by(writer.held()[tid] for tid in kept))
-        return failed(outcomes), unlisted
+        return [*failed(outcomes), *failures]
 
     def _forget_gone(self, tid: int) -> None:
         """Stop holding a thread that has ended; one that moved to another group is held on."""
@@ -181,7 +181,7 @@ class SliceGuard:
 
     def restore(self) -> list[Outcome]:
         """Restore every slice; give the failures, a journal that cannot be written included."""
-        failures = [one for group in sorted(self._members, key=len) for some in self._release(group) for one in some]
+        failures = [one for group in sorted(self._members, key=len) for one in self._release(group)]
         try:
             self._writer.keep()
         except OSError as error:
@@ -192,12 +192,6 @@ class SliceGuard:
 def failed(outcomes: Iterable[Outcome | None]) -> list[Outcome]:
     """Choose the failures."""
     return [one for one in outcomes if one is not None and one.result is Result.FAILED]
-
-
-def not_listed(group: str, error: OSError) -> Outcome:
-    """Make the outcome of a group whose newer threads could not be looked for."""
-    why = f"its threads cannot be listed ({error.strerror}): new ones may have inherited a slice"
-    return Outcome(group, Result.FAILED, None, why)
 
 
 def to_look_for(entry: Entry, given: Iterable[int] = ()) -> Entry:
@@ -228,18 +222,29 @@ def heirs(
 
 def restore_heirs(
     slices: Slices, threads: Threads, group: str, known: AbstractSet[Identity], given: AbstractSet[int]
-) -> tuple[list[Outcome], list[Entry]]:
-    """Restore a group's threads that inherited a slice; give the outcomes, and the entries that failed.
+) -> tuple[list[Outcome], list[Entry], bool]:
+    """Restore a group's threads that inherited a slice.
 
-    They are looked for until there are none, since until an heir is restored it may have one of its own. OSError: the
-    threads cannot be listed.
+    Give the failures, the entries that failed, and whether there may be others: the threads cannot be listed, or make
+    new ones too fast. They are looked for until there are none, since until an heir is restored it may have one of its
+    own.
     """
     if not given:
-        return [], []
-    while True:
-        outcomes, left = restore_entries(slices, heirs(slices, group, threads(group), known, given))
+        return [], [], False
+    failures: list[Outcome] = []
+    left: list[Entry] = []
+    why = "its threads make new ones faster than these are restored: some may have inherited a slice"
+    for _ in range(PASSES):
+        try:
+            listed = threads(group)
+        except OSError as error:
+            why = f"its threads cannot be listed ({error.strerror}): new ones may have inherited a slice"
+            break
+        outcomes, left = restore_entries(slices, heirs(slices, group, listed, known, given))
+        failures = failed(outcomes)
         if all(one.result is not Result.OK for one in outcomes):
-            return outcomes, left
+            return failures, left, False
+    return [*failures, Outcome(group, Result.FAILED, None, why)], left, True
 
 
 def restore_threads(
@@ -247,7 +252,7 @@ def restore_threads(
 ) -> tuple[list[Outcome], list[Entry]]:
     """Restore the slices that a crashed daemon left, also in threads that inherited them.
 
-    Give the outcome of each, and the entries that failed, or whose heirs could not be looked for.
+    Give the outcome of each, of heirs the failures, and the entries that failed, or that may have other heirs.
     """
     slices, entries = Slices(scheduler, default), tuple(entries)
     outcomes, left = restore_entries(slices, entries)
@@ -256,12 +261,9 @@ def restore_threads(
     for entry in entries:
         groups.setdefault(entry.path, []).append(entry)
     for group, its in groups.items():
-        try:
-            inherited, more = restore_heirs(slices, threads, group, known, given_by(its))
-        except OSError as error:
-            outcomes.append(not_listed(group, error))
-            more = [to_look_for(entry) for entry in its if entry not in left]
-        else:
-            outcomes += inherited
+        failures, more, unfinished = restore_heirs(slices, threads, group, known, given_by(its))
+        outcomes += failures
+        if unfinished:
+            more += [to_look_for(entry) for entry in its if entry not in left]
         left += more
     return outcomes, left

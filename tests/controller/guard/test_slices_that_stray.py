@@ -7,10 +7,11 @@ from toy_scheduler import DEFAULT
 from toy_threads import ToyThreads
 
 from qioi.controller.guard.restore import Result
-from qioi.controller.guard.thread_slices import Counts, SliceGuard, restore_threads
+from qioi.controller.guard.thread_slices import PASSES, Counts, SliceGuard, restore_threads
 from qioi.controller.levers.eevdf import Attributes
 
 UNLISTED = "its threads cannot be listed (Too many open files): new ones may have inherited a slice"
+ENDLESS = "its threads make new ones faster than these are restored: some may have inherited a slice"
 
 
 def test_a_thread_that_moved_out_of_the_group_is_restored(toy: ToyThreads) -> None:
@@ -90,6 +91,53 @@ def test_heirs_of_an_heir_that_is_being_restored_are_restored(
     else:
         assert toy.guard.apply({}) == Counts()
     assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT, 4: DEFAULT, 5: DEFAULT}
+
+
+def forks_within(toy: ToyThreads, group: str, most: int) -> None:
+    """Have a thread begin in a group, with a slice of 300 us, whenever any group is listed, and ``most`` of them."""
+    begin = toy.list
+
+    def forking(listed: str) -> list[int]:
+        if (tid := 100 + len(toy.groups[group])) < 100 + most:
+            toy.scheduler.add(tid, 300_000)
+            for one in {"g", group}:
+                toy.groups[one] = [*toy.groups[one], tid]
+        return begin(listed)
+
+    toy.guard._threads = forking
+
+
+def test_new_threads_of_a_wanted_group_below_are_no_heirs(toy: ToyThreads) -> None:
+    toy.groups = {"g": [1, 2], "g/h": [2]}
+    toy.guard.apply({"g": 300_000, "g/h": 300_000})
+    forks_within(toy, "g/h", 500)
+    toy.guard.apply({"g/h": 300_000})
+    assert toy.scheduler.slices() == {1: DEFAULT} | dict.fromkeys(toy.groups["g/h"], 300_000)
+    toy.guard._threads = toy.list
+    assert toy.guard.apply({}) == Counts()
+    assert set(toy.scheduler.slices().values()) == {DEFAULT, 5_000_000}
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_heirs_that_come_faster_than_they_are_restored_are_looked_for_again(toy: ToyThreads, crash: bool) -> None:
+    toy.guard.apply({"g": 300_000})
+    entries = toy.journal.load().entries
+    forks_within(toy, "g", 500)
+    if crash:
+        outcomes, left = restore_threads(toy.scheduler, toy.guard._threads, entries, DEFAULT)
+        assert ([one.message for one in outcomes][-1], {one.place for one in left}) == (ENDLESS, {1, 2})
+    else:
+        stuck = toy.guard.apply({}).stuck
+        assert stuck is not None
+        assert stuck.message == ENDLESS
+        assert {one.place for one in toy.journal.load().entries} == {1, 2}
+    assert len(toy.groups["g"]) == 2 + PASSES
+    forks_within(toy, "g", 0)
+    if crash:
+        assert restore_threads(toy.scheduler, toy.list, left, DEFAULT)[1] == []
+    else:
+        assert toy.guard.apply({}) == Counts()
+    assert toy.scheduler.slices() == dict.fromkeys(toy.groups["g"], DEFAULT) | {2: 5_000_000}
 
 
 def test_a_group_that_cannot_be_listed_for_a_moment_has_the_threads_that_are_known(toy: ToyThreads) -> None:
