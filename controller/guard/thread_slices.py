@@ -23,6 +23,9 @@ NAME = "slices"
 
 #: How often a group's new threads are looked for in one round, which is a part of a period.
 PASSES = 10
+#: Slices of a group that are remembered, the last ones. Two suffice where it is listed in every round, which sees each
+#: thread within one round of its birth; it may be that it cannot be listed for some rounds.
+GIVEN = 16
 
 #: Lists a group's threads; none where it is gone. OSError: they cannot be listed now.
 Threads = Callable[[str], Iterable[int]]
@@ -51,15 +54,15 @@ class SliceGuard:
         self._threads = threads
         #: The threads held, by group. Each has one original, so it is in one group alone.
         self._members: dict[str, set[int]] = {}
-        #: The slices that a group's threads were given while it is held: a new thread may have inherited any of them.
-        self._given: dict[str, set[int]] = {}
+        #: The last slices that a group's threads were given, in order: a new thread may have inherited any of them.
+        self._given: dict[str, tuple[int, ...]] = {}
 
     def go_on(self, entries: Iterable[Entry]) -> None:
         """Hold threads whose slices a daemon before this one has set and that could not be restored yet."""
         for entry in entries:
             self._writer.take(entry)
             self._members.setdefault(entry.path, set()).add(int(entry.place))
-            self._given.setdefault(entry.path, set()).update(given_by((entry,)))
+            self._given[entry.path] = last((*self._given.get(entry.path, ()), *given_by((entry,))))
 
     def apply(self, wanted: dict[str, int]) -> Counts:
         """Set the slice, in ns, of every fair thread of these groups; restore all other threads that are held.
@@ -77,7 +80,7 @@ class SliceGuard:
         for group, value in wanted.items():
             self._meet(group, lists[group])
             stuck += self._release_others(group, lists[group], listed)
-            self._given[group].add(value)
+            self._given[group] = last((*self._given[group], value))
             for tid in self._members[group] & lists[group]:
                 if held[tid].ours[-1:] != (value,):
                     changes[tid] = value
@@ -111,7 +114,7 @@ class SliceGuard:
     def _meet(self, group: str, listed: set[int]) -> None:
         """Hold the group's threads, new ones with the slice that they were found with."""
         writer = self._writer
-        members, given = self._members.setdefault(group, set()), self._given.setdefault(group, set())
+        members, given = self._members.setdefault(group, set()), self._given.setdefault(group, ())
         for tid in listed - members:
             try:
                 entry = writer.meet(tid, group)
@@ -146,7 +149,7 @@ class SliceGuard:
         that may have more heirs is released again. Groups are released from the outside in: a thread that is still held
         in a group below is no heir.
         """
-        writer, members, given = self._writer, self._members.pop(group), self._given.pop(group, set())
+        writer, members, given = self._writer, self._members.pop(group), self._given.pop(group, ())
 
         def threads(one: str) -> list[int]:
             listed = list(self._threads(one))
@@ -194,7 +197,7 @@ def failed(outcomes: Iterable[Outcome | None]) -> list[Outcome]:
     return [one for one in outcomes if one is not None and one.result is Result.FAILED]
 
 
-def to_look_for(entry: Entry, given: Iterable[int] = ()) -> Entry:
+def to_look_for(entry: Entry, given: tuple[int, ...] = ()) -> Entry:
     """Make the entry of a thread that is back, or gone, and whose heirs, with a slice that was given, are to be found.
 
     The thread's original is expected, so that it may be given a slice again.
@@ -203,25 +206,30 @@ def to_look_for(entry: Entry, given: Iterable[int] = ()) -> Entry:
     return replace(entry, ours=(*ours, entry.original))
 
 
-def given_by(entries: Iterable[Entry]) -> set[int]:
+def last(given: tuple[int, ...]) -> tuple[int, ...]:
+    """Choose the slices that were given last, each once, in order."""
+    return tuple(dict.fromkeys(reversed(given)))[GIVEN - 1 :: -1]
+
+
+def given_by(entries: Iterable[Entry]) -> tuple[int, ...]:
     """Give the slices that threads were given and that newer ones may have inherited."""
-    return {value for entry in entries for value in entry.ours if value != entry.original}
+    return tuple(dict.fromkeys(value for entry in entries for value in entry.ours if value != entry.original))
 
 
 def heirs(
-    slices: Slices, group: str, threads: Iterable[int], known: AbstractSet[Identity], given: AbstractSet[int]
+    slices: Slices, group: str, threads: Iterable[int], known: AbstractSet[Identity], given: tuple[int, ...]
 ) -> list[Entry]:
     """Give entries for a group's threads that are not known: a slice that was given is inherited from a known one."""
     found = []
     for tid in threads:
         with suppress(KernelError):  # the thread is gone, or cannot be read
             if (identity := slices.identity(tid)) not in known:
-                found.append(Entry(group, FILE, identity, 0, tuple(given)))
+                found.append(Entry(group, FILE, identity, 0, given))
     return found
 
 
 def restore_heirs(
-    slices: Slices, threads: Threads, group: str, known: AbstractSet[Identity], given: AbstractSet[int]
+    slices: Slices, threads: Threads, group: str, known: AbstractSet[Identity], given: tuple[int, ...]
 ) -> tuple[list[Outcome], list[Entry], bool]:
     """Restore a group's threads that inherited a slice.
 

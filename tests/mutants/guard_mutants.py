@@ -356,7 +356,7 @@ SLICES = of(
     ("slices: looks for heirs for ever", "for _ in range(PASSES):", "while True:"),
     ("slices: new threads of a group below are heirs", "or tid in others)", ")"),
     ("slices: heirs of heirs keep theirs", "if all(one.result is not Result.OK for one in outcomes):", "if True:"),
-    ("slices: only the last one is inherited", "            self._given[group].add(value)\n", ""),
+    ("slices: only the last one is inherited", "last((*self._given[group], value))", "(value,)"),
     ("slices: what cannot be listed is gone", "threads = self._members.get(group, set())", "threads = set()"),
     ("slices: threads that left keep theirs", "for tid in members - its:", "for tid in ():"),
     (
@@ -381,7 +381,8 @@ SLICES = of(
     ("slices: what could not be listed is forgotten", "if one.ours and not writer.holds(int(one.place))]", "if False]"),
     ("slices: foreign threads that ended stay", "                self._forget_gone(tid)\n", "                pass\n"),
     ("slices: what failed is given up", "            writer.take(entry)\n", ""),
-    ("slices: the default is ours", " if value != entry.original}", "}"),
+    ("slices: every slice is remembered", "[GIVEN - 1 :: -1]", "[::-1]"),
+    ("slices: the default is ours", " if value != entry.original))", "))"),
 )
 
 GUARD = [*WRITER, *RESTORE, *RULE, *JOURNAL, *GROUPS, *HANDOVER, *IDLE, *SLICES]

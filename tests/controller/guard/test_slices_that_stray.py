@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from toy_scheduler import DEFAULT
 from toy_threads import ToyThreads
 
 from qioi.controller.guard.restore import Result
-from qioi.controller.guard.thread_slices import PASSES, Counts, SliceGuard, restore_threads
+from qioi.controller.guard.thread_slices import GIVEN, PASSES, Counts, SliceGuard, last, restore_threads
 from qioi.controller.levers.eevdf import Attributes
 
 UNLISTED = "its threads cannot be listed (Too many open files): new ones may have inherited a slice"
@@ -138,6 +140,24 @@ def test_heirs_that_come_faster_than_they_are_restored_are_looked_for_again(toy:
     else:
         assert toy.guard.apply({}) == Counts()
     assert toy.scheduler.slices() == dict.fromkeys(toy.groups["g"], DEFAULT) | {2: 5_000_000}
+
+
+def test_slices_of_long_ago_are_forgotten(toy: ToyThreads) -> None:
+    for value in range(300_000, 300_000 + 2 * GIVEN):
+        toy.guard.apply({"g": value})
+    toy.join(3, 300_000)
+    toy.join(4, 300_000 + GIVEN)
+    toy.guard.apply({})
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: 300_000, 4: DEFAULT}
+
+
+@given(st.lists(st.integers(1, 2 * GIVEN)))
+def test_the_last_slices_are_kept_in_order(values: list[int]) -> None:
+    kept: tuple[int, ...] = ()
+    for value in values:
+        kept = last((*kept, value))
+    once = sorted(set(values), key=lambda value: values[::-1].index(value))[:GIVEN]
+    assert kept == tuple(once[::-1])
 
 
 def test_a_group_that_cannot_be_listed_for_a_moment_has_the_threads_that_are_known(toy: ToyThreads) -> None:
