@@ -153,7 +153,8 @@ class Publisher:
             raise RefusedError(f"component {name!r}: not watched: accepted are {few(known, ACCEPTED)}")
         self._orders.take_up(name)
         if not known[name].taken and known[name].problem is None:  # a problem may be a share left alone for a pause
-            return encode({"message": f"{name}: nothing to take up: none of its shares is left alone"})
+            nothing = "nothing to take up: none of its shares was left alone in the last period"
+            return encode({"message": f"{name}: {nothing}"})
         log.info("%s is to be taken up again, over the socket", name)
         return encode({"message": f"{name}: taken up again from the next period on, with what it has as its original"})
 

@@ -75,7 +75,7 @@ def test_the_order_names_components_that_are_watched(site: ToySite) -> None:
 def test_a_component_that_nobody_else_has_changed_has_nothing_to_be_taken_up(site: ToySite) -> None:
     publisher = Publisher(site.snapshot, site.hierarchy, Orders(Thresholds({}), lambda _: None, site.daemon.take_up))
     adopt = publisher.routes()["POST /adopt"][1]
-    nothing = b"peer0: nothing to take up: none of its shares is left alone"
+    nothing = b"peer0: nothing to take up: none of its shares was left alone in the last period"
     assert nothing in adopt({"component": "peer0"})
     write(site, 100)  # back to the original: left alone for a pause
     site.run(2)
