@@ -12,17 +12,21 @@ from qioi.show.http import UnreachableError, get_json
 
 
 @contextmanager
-def understood(socket: Path) -> Iterator[None]:
-    """End in one line where an answer cannot be shown and its daemon is of another version; else the error is ours."""
+def understood(socket: Path, *, raw: bool = True) -> Iterator[None]:
+    """End in one line where an answer cannot be shown and its daemon is of another version; else the error is ours.
+
+    ``raw``: whether the command can print the answer as it is.
+    """
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError):
         theirs, ours = version_of(socket), version("qioi")
         if theirs in (None, ours):
             raise
+        ways = "use the command of its version, or --output json" if raw else "or use the command of its version"
         fail(
             f"{socket}: the daemon is of version {theirs} and this command of {ours}, which cannot show that answer: "
-            "restart the daemon, use the command of its version, or --output json"
+            f"restart the daemon, {ways}"
         )
 
 

@@ -43,7 +43,7 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
     history = History(bars_for(console.encoding))
     looks = itertools.count() if count is None else range(count)
     problem = ""
-    with understood(where), contextlib.suppress(KeyboardInterrupt), ExitStack() as screen:
+    with understood(where, raw=False), contextlib.suppress(KeyboardInterrupt), ExitStack() as screen:
         show = console.print
         if console.is_terminal:
             live = screen.enter_context(Live(console=console, screen=True, auto_refresh=False))

@@ -31,6 +31,8 @@ def test_an_answer_that_cannot_be_shown_is_said_with_both_versions(tmp_path: Pat
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Error: {socket}: the daemon is of version 0.0.1 and this command of ")
     assert done.stderr.count("\n") == 1
+    options = CliRunner().invoke(main, [command[0], "--help"]).stdout
+    assert ("--output json" in done.stderr) == ("--output" in options)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
