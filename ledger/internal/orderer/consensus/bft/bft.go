@@ -65,6 +65,9 @@ type Message interface {
 	Kind() string
 }
 
+// Dated is a message that says which epoch its sender is in.
+type Dated interface{ In() uint64 }
+
 // Record is what a replica must not forget.
 type Record interface{ Kind() string }
 

@@ -118,3 +118,12 @@ func (m *NewView) Statement(domain string) []byte {
 	m.body(w)
 	return w.Bytes
 }
+
+// In implements bft.Dated; so do those below.
+func (m *PrePrepare) In() uint64     { return m.Epoch }
+func (m *Prepare) In() uint64        { return m.Epoch }
+func (m *Commit) In() uint64         { return m.Epoch }
+func (m *CheckpointVote) In() uint64 { return m.Checkpoint.Epoch }
+func (m *ViewChange) In() uint64     { return m.Epoch }
+func (m *NewView) In() uint64        { return m.Epoch }
+func (m *Status) In() uint64         { return m.Epoch }

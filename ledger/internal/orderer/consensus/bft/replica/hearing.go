@@ -14,7 +14,8 @@ const idle = 8 * resend
 // patience is how long a replica may hear of too few members before it takes itself for one that no leader leads.
 func patience(o *channelconfig.Orderer) time.Duration { return 3 * max(o.BFT.ViewChangeTimeout, idle) }
 
-// hearing knows when each member was heard last.
+// hearing knows when each member was heard last in this replica's epoch, or in one before. One that was added again under
+// another id hears the others of a later epoch; these refuse what it says under the id that it knows itself by.
 type hearing struct {
 	began time.Time
 	mu    sync.Mutex

@@ -5,8 +5,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 )
 
 // TestWhoHearsOnlyThoseWhoMayLieIsDeaf: one honest member is among f+1.
@@ -42,6 +45,32 @@ func TestWhoHearsOnlyThoseWhoMayLieIsDeaf(t *testing.T) {
 			}
 			assert.Equal(t, c.deaf, h.deaf(g, 1, began.Add(c.asked), patience))
 			assert.False(t, h.deaf(g, 99, began.Add(c.asked), patience), "who is no member is told nothing")
+		})
+	}
+}
+
+// TestWhoHearsOnlyOfALaterEpochIsDeaf: added again under another id while it was away, it hears all, and none hears it.
+func TestWhoHearsOnlyOfALaterEpochIsDeaf(t *testing.T) {
+	g := bft.Group{Epoch: 3, Members: []bft.ID{1, 2, 3, 4}}
+	for name, c := range map[string]struct {
+		message bft.Message
+		deaf    bool
+	}{
+		"of this one":   {&pbft.Status{Epoch: 3}, false},
+		"of an earlier": {&pbft.Prepare{Epoch: 2}, false},
+		"of a later":    {&pbft.Commit{Epoch: 4}, true},
+		"of none":       {&bft.Request{Txs: [][]byte{{1}}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &Node{host: &heard{}, hearing: newHearing(time.Now().Add(-time.Hour)), mail: newMailbox(), protocol: Protocol{Decode: pbft.Decode}}
+			n.view.Store(&bft.View{Group: g})
+			for _, from := range []uint64{2, 3} {
+				n.settings.ID = from
+				raw, err := proto.Marshal(n.payload(payloadCore, pbft.Encode(c.message)))
+				require.NoError(t, err)
+				require.NoError(t, n.Step(from, raw))
+			}
+			assert.Equal(t, c.deaf, n.hearing.deaf(g, 1, time.Now(), time.Hour))
 		})
 	}
 }

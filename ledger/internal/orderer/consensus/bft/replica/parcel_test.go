@@ -58,6 +58,7 @@ func TestAPayloadHasSoManyMessagesAtMost(t *testing.T) {
 	host := &heard{}
 	n := &Node{host: host, hearing: newHearing(time.Now()), mail: newMailbox(), protocol: Protocol{Decode: zyzzyva.Decode}}
 	n.settings.ID = 2
+	n.view.Store(&bft.View{})
 	step := func(bodies [][]byte) error {
 		raw, err := proto.Marshal(n.payload(payloadCore, bodies...))
 		require.NoError(t, err)

@@ -38,7 +38,6 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	if !n.host.Knows(sender) {
 		return nil
 	}
-	n.hearing.note(sender, time.Now())
 	switch kind {
 	case payloadSeal:
 		if len(bodies) > 1 { // each may have a signature verified
@@ -56,10 +55,14 @@ func (n *Node) Step(from uint64, payload []byte) error {
 // receive keeps messages for the core, which came together in so many bytes.
 func (n *Node) receive(from bft.ID, bytes int, bodies [][]byte) error {
 	messages := make([]bft.Message, len(bodies))
+	epoch := n.view.Load().Group.Epoch
 	for i, body := range bodies {
 		var err error
 		if messages[i], err = n.protocol.Decode(body); err != nil {
 			return status.Error(codes.InvalidArgument, err.Error())
+		}
+		if m, is := messages[i].(bft.Dated); is && m.In() <= epoch {
+			n.hearing.note(from, time.Now())
 		}
 	}
 	n.mail.put(from, bytes, messages...)

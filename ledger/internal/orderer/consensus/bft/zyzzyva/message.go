@@ -242,3 +242,13 @@ func FromClient(m bft.Message) bool {
 	}
 	return false
 }
+
+// In implements bft.Dated; so do those below.
+func (m *Order) In() uint64          { return m.Epoch }
+func (m *Response) In() uint64       { return m.Epoch }
+func (m *LocalCommit) In() uint64    { return m.Epoch }
+func (m *CheckpointVote) In() uint64 { return m.Checkpoint.Epoch }
+func (m *ViewChange) In() uint64     { return m.Epoch }
+func (m *NewView) In() uint64        { return m.Epoch }
+func (m *Confirm) In() uint64        { return m.Epoch }
+func (m *Status) In() uint64         { return m.Epoch }
