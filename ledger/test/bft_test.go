@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,6 +42,10 @@ func TestReplicasUnderLoad(t *testing.T) {
 				g.progress("peer0-org2", 20)
 				require.NoError(t, frozen.Signal(syscall.SIGCONT))
 				g.together()
+			}
+			view := int(g.counter(g.primary(), "consensus_BFT_view"))
+			for _, orderer := range g.named("orderer") {
+				g.awaitLog(orderer, fmt.Sprintf("view %d: %d leads", view, view%4+1))
 			}
 			told := w.stop()
 			require.NotEmpty(t, told)

@@ -189,6 +189,7 @@ type View struct {
 	View       uint64
 	Leader     ID
 	Active     bool // false: it waits for a new view
+	Fetching   bool // it takes over what others have ordered
 	Applied    uint64
 	Stable     uint64 // sequence number of the stable checkpoint
 	Last       uint64 // highest sequence number that it has accepted

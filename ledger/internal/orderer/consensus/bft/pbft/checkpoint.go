@@ -111,6 +111,7 @@ func (c *Core) enter() {
 	clear(c.slots)
 	c.settled = c.stable.Seq
 	c.resetEpoch()
+	c.beginSparing(c.stable.Seq)
 	c.pending.Reshelve()
 	c.recheck()
 	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: 0, Active: true, Base: c.base})

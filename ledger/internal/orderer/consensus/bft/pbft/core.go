@@ -182,7 +182,7 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 // View implements bft.Core.
 func (c *Core) View() bft.View {
 	return bft.View{
-		Group: c.group, View: c.view, Leader: c.group.Leader(c.view), Active: c.active, Applied: c.applied,
+		Group: c.group, View: c.view, Leader: c.group.Leader(c.view), Active: c.active, Fetching: c.fetching != 0, Applied: c.applied,
 		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots), Pending: c.pending.Len(), Suspicions: c.suspicions, Asked: c.askedAt,
 	}
 }

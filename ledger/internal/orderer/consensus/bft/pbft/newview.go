@@ -88,6 +88,7 @@ func (c *Core) install(m *NewView) {
 	c.active, c.newView = true, m
 	c.base = base.Seq + uint64(len(chosen))
 	c.next, c.last = c.base+1, max(c.applied, c.base)
+	c.beginSparing(c.last)
 	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: c.view, Active: true, Base: c.base})
 	c.statusAt = c.now + c.cfg.Resend
 	for i, ch := range chosen {

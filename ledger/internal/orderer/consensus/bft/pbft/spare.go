@@ -31,7 +31,7 @@ func (c *Core) leastSpell() uint64 { return max(c.cfg.Interval/8, 1) }
 func (c *Core) mostSpell() uint64  { return 64 * c.cfg.Interval }
 
 // stillFor is for how many entries in a row a spare keeps still. Then it votes for a few, which tells how long they take
-// where nobody can delay them.
+// where no single replica that votes late can delay them.
 func (c *Core) stillFor() uint64 { return 4 * c.cfg.Interval }
 
 func (c *Core) beginSparing(applied uint64) {

@@ -9,7 +9,7 @@ import (
 )
 
 // idle is how often a member that waits for nothing tells where it stands.
-const idle = 8 * resend
+const idle = bft.IdleResends * resend
 
 // patience is how long a replica may hear of too few members before it takes itself for one that no leader leads.
 func patience(o *channelconfig.Orderer) time.Duration { return 3 * max(o.BFT.ViewChangeTimeout, idle) }

@@ -49,6 +49,16 @@ func TestWhoHearsOnlyThoseWhoMayLieIsDeaf(t *testing.T) {
 	}
 }
 
+// TestWhoFetchesIsNotDeaf: it may have to take over several epochs, in all of which the others are ahead.
+func TestWhoFetchesIsNotDeaf(t *testing.T) {
+	for fetching, leader := range map[bool]uint64{true: 2, false: 0} {
+		n, _ := leaving()
+		n.hearing = newHearing(time.Now().Add(-time.Hour))
+		n.view.Store(&bft.View{Group: bft.Group{Members: []bft.ID{1, 2, 3, 4}}, Leader: 2, Active: true, Fetching: fetching})
+		assert.Equal(t, leader, n.Leader())
+	}
+}
+
 // TestWhoHearsOnlyOfALaterEpochIsDeaf: added again under another id while it was away, it hears all, and none hears it.
 func TestWhoHearsOnlyOfALaterEpochIsDeaf(t *testing.T) {
 	g := bft.Group{Epoch: 3, Members: []bft.ID{1, 2, 3, 4}}

@@ -79,6 +79,7 @@ type Node struct {
 	began    time.Time
 	deadline *deadline
 	leader   uint64
+	said     bft.View // the last one whose leader the log has named
 	wasIn    bool     // it has been a member
 	left     bft.Time // when it was removed; 0: it was not
 }
@@ -140,7 +141,7 @@ func (n *Node) CompactAt(bytes int64) {
 // Leader implements consensus.Consenter. One that hears nobody knows of none: those who lead may have removed it.
 func (n *Node) Leader() uint64 {
 	v := n.view.Load()
-	if !v.Active || n.hearing.deaf(v.Group, n.settings.ID, time.Now(), patience(&n.settings.Bundle().Orderer)) {
+	if !v.Active || !v.Fetching && n.hearing.deaf(v.Group, n.settings.ID, time.Now(), patience(&n.settings.Bundle().Orderer)) {
 		return 0
 	}
 	return v.Leader
@@ -384,10 +385,12 @@ func (n *Node) publish() error {
 	v := n.core.View()
 	before := n.view.Swap(&v)
 	n.clients.regroup(v.Group)
-	if leader := n.Leader(); leader != n.leader {
-		if v.View != before.View || v.Group.Epoch != before.Group.Epoch {
-			log.Infof("[channel: %s] epoch %d, view %d: %d leads", n.settings.Channel, v.Group.Epoch, v.View, leader)
-		}
+	leader := n.Leader()
+	if leader != 0 && (v.View != n.said.View || v.Group.Epoch != n.said.Group.Epoch) {
+		log.Infof("[channel: %s] epoch %d, view %d: %d leads", n.settings.Channel, v.Group.Epoch, v.View, leader)
+		n.said = v
+	}
+	if leader != n.leader {
 		n.leader = leader
 		n.work.put(work{leader: &leader})
 	}
