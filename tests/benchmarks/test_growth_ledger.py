@@ -1,4 +1,4 @@
-"""How the ledger's cost grows: what a network has before it is measured."""
+"""How the ledger's cost grows: its state is filled to a stated size before it is measured."""
 
 from __future__ import annotations
 

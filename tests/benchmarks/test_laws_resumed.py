@@ -1,6 +1,6 @@
 """A run that was interrupted is gone on with in the same folder: whole repeats are not measured again.
 
-Each run has a network of its own, so what there is of an unfinished repeat is no pair of what is measured now.
+Each run has a network of its own, so an unfinished repeat of an earlier run is not completed on this one.
 """
 
 from __future__ import annotations

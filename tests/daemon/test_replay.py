@@ -161,7 +161,7 @@ def test_a_clock_that_is_set_back_and_a_pause_of_years(tmp_path: Path) -> None:
 
 
 def test_a_log_of_few_blocks_takes_little_memory_however_long_it_is(tmp_path: Path) -> None:
-    """Its periods are many more than its lines."""
+    """A log with few lines over a long time has many more periods than lines."""
     log = tmp_path / "p.log"
     log.write_text("".join(line(block, 59 * block) for block in range(60)))
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Slices of ours in threads that the guard has lost sight of: those that moved away, and those that inherited one."""
+"""Threads that left their group with a slice that QiOi set, and threads that inherited one, get it taken back."""
 
 from __future__ import annotations
 

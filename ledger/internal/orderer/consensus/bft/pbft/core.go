@@ -137,7 +137,6 @@ func (c *Core) resetEpoch() {
 	c.changes, c.proofs, c.askAt = make([]*ViewChange, n), make([]proof, n), make([]bft.Time, n)
 	c.newView = nil
 	clear(c.ahead)
-	c.spares.late = nil
 	c.suspect = suspect.Timer{
 		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling,
 		Silence: bft.Silence(c.cfg.Resend),
