@@ -146,7 +146,7 @@ def main(
                 for one in in_turn((["nothing"] if without else []) + ["qioi"], repeat):
                     with bench.daemon() if one == "qioi" else contextlib.nullcontext():
                         arms[one] = bench.bursts(one, bursts if one == "qioi" else 1)
-                    if one == "nothing":  # what has piled up is no part of what follows
+                    if one == "nothing":  # its backlog must not slow down the next arm
                         time.sleep(every / 2)
 
         for measure in in_turn((measure_alone, measure_beside), repeat):
