@@ -80,8 +80,8 @@ class Row:
     movement: float
     seconds: float
     steal: float
+    sysbench_cores: float
     undisturbed: float | None = None
-    sysbench_cores: float = 0.0
 
     @property
     def looked_at(self) -> float:
@@ -124,8 +124,8 @@ def condense(
         movement=movement(folder / "samples.csv", result.start, result.end),
         seconds=result.end - result.start,
         steal=figures.quiet.steal * machine().cores,
-        undisturbed=undisturbed,
         sysbench_cores=figures.interferer.cores,
+        undisturbed=undisturbed,
     )
 
 

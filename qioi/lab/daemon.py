@@ -10,7 +10,7 @@ from types import TracebackType
 
 import yaml
 
-from qioi.daemon.lock import LockedError, TreeLock
+from qioi.daemon.lock import LockedError, LockError, TreeLock
 from qioi.lab.containers import Containers
 from qioi.lab.lab import DAEMON_STATE, Lab
 from qioi.lab.network import Network
@@ -33,6 +33,8 @@ def refuse_beside_another() -> None:
         TreeLock(find_hierarchy().cpu).close()
     except LockedError as error:
         raise LabError(f"{error}; stop that one first, since what is measured is a daemon of the lab's own") from None
+    except LockError as error:
+        raise LabError(str(error)) from None
 
 
 class Daemon:

@@ -44,7 +44,7 @@ def test_ways_stand_in_their_order_beside_alone(tmp_path: Path) -> None:
     def row(repeat: int, name: str, p95: float) -> dict[str, Any]:
         count = 0 if name == ALONE else 16
         return asdict(
-            LawRow("fixed", count, repeat, name, 100, p95, p95, p95, 0, 0.2, 1.0, 0.1, 0, 1.1, 0, None, 0, 18, 0)
+            LawRow("fixed", count, repeat, name, 100, p95, p95, p95, 0, 0.2, 1.0, 0.1, 0, 1.1, 0, None, 0, 18, 0, 0.0)
         )
 
     p95 = {ALONE: 100.0, "highest": 130.0, "adaptive": 110.0}

@@ -89,7 +89,7 @@ def test_an_estimate_has_the_looks_in_it(
 
 
 def test_each_repeat_s_load_and_what_it_took_are_published(tmp_path: Path) -> None:
-    alone = Row("fixed", 0, 1, ALONE, 500.0, 3.0, 6.0, 7.0, 0, 0.2, 1.0, 0.4, 0.0, 1.5, 0.0, None, 0.0, 18.0, 0.0)
+    alone = Row("fixed", 0, 1, ALONE, 500.0, 3.0, 6.0, 7.0, 0, 0.2, 1.0, 0.4, 0.0, 1.5, 0.0, None, 0.0, 18.0, 0.0, 0.0)
     loads = {1: (1400.0, 1.0), 2: (1100.0, 1.1)}
     rows = [replace(alone, repeat=repeat, ledger_cores=used) for repeat, (_, used) in loads.items()]
     rows.append(replace(rows[1], load="saturating"))

@@ -19,7 +19,7 @@ from qioi.model import Role
 
 NOBODY = InterfererFigures(0, 0.0, 0.0)
 #: Alone: ledger and client use 1.25 CPUs, and a tenth of one is used outside of the lab.
-ROW = Row("fixed", 0, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 1.35, 0.0, None, 0.0, 25.0, 0.0)
+ROW = Row("fixed", 0, 1, ALONE, 500.0, 300.0, 600.0, 700.0, 0, 0.2, 1.0, 0.25, 0.0, 1.35, 0.0, None, 0, 25.0, 0, 0.0)
 
 
 @pytest.mark.parametrize(

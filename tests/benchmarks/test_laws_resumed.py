@@ -44,7 +44,7 @@ def laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laws:
     """Give a run of which all figures are there, and no network to measure others on."""
     monkeypatch.setattr("bench_laws.Runner", NoRunner)
     for name in (ALONE, *NAMES):
-        row = Row("saturating", 4, 1, name, 500.0, 3.0, 6.0, 7.0, 0, 0.2, 1.0, 0.4, 0.0, 1.5, 0.0, None, 0.0, 9.0, 0.0)
+        row = Row("saturating", 4, 1, name, 500.0, 3.0, 6.0, 7.0, 0, 0.2, 1.0, 0.4, 0.0, 1.5, 0.0, None, 0, 9.0, 0, 0.0)
         file = tmp_path / f"saturating-{0 if name == ALONE else 4}-repeat1" / name / "row.json"
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(asdict(row)))

@@ -168,7 +168,7 @@ def test_a_window_without_a_commit_is_a_row_without_latencies(tmp_path: Path) ->
     def row(repeat: int, condition: str, tps: float, p95: float | None) -> LawRow:
         count = 0 if condition == "alone" else 16
         return LawRow(
-            "fixed", count, repeat, condition, tps, p95, p95, p95, 0, 0.2, 1.0, 0.2, 0, 1.2, 80.0, 100.0, 0.0, 18, 0.0
+            "fixed", count, repeat, condition, tps, p95, p95, p95, 0, 0.2, 1.0, 0.2, 0, 1.2, 80.0, 100.0, 0, 18, 0, 0.0
         )
 
     for one in (

@@ -224,7 +224,7 @@ def test_what_is_owed_is_held_against_t_of_the_same_repeat(tmp_path: Path) -> No
 def test_what_settles_is_held_against_the_least_share_that_does_as_well(tmp_path: Path) -> None:
     def tried(name: str, shares: int | None, settled: int, p95: float | None) -> dict[str, object]:
         count = 0 if name == "alone" else 4
-        row = LawRow("fixed", count, 1, name, 900, p95, p95, p95, 0, 0.2, 1.0, 0.25, 0, 1.25, 80, None, 0, 7, 0)
+        row = LawRow("fixed", count, 1, name, 900, p95, p95, p95, 0, 0.2, 1.0, 0.25, 0, 1.25, 80, None, 0, 7, 0, 0.0)
         return {
             "row": dataclasses.asdict(row),
             "shares": shares,
@@ -278,7 +278,7 @@ def test_bursts_are_held_against_alone_s_of_the_same_repeat(tmp_path: Path) -> N
 def test_a_repeat_counts_by_what_others_took_alone() -> None:
     def alone(repeat: int, outside: float, steal: float) -> LawRow:
         return LawRow(
-            "fixed", 0, repeat, "alone", 500, 3, 6, 7, 0, 0.2, 1.0, 0.25, 0, 1.25 + outside, 0, None, 0, 25, steal
+            "fixed", 0, repeat, "alone", 500, 3, 6, 7, 0, 0.2, 1.0, 0.25, 0, 1.25 + outside, 0, None, 0, 25, steal, 0.0
         )
 
     rows = [alone(1, 0.1, 0.1), alone(2, OTHERS + 0.01, 0.0), alone(3, 0.0, OTHERS + 0.01), alone(4, 0.3, 0.3)]
@@ -289,7 +289,7 @@ def keep_neighbours(folder: Path, repeat: int, speed: float) -> Path:
     """Keep a repeat of bench_laws.py in which each of 4 neighbours has so many events, and each of 16 half of that."""
     for condition, count, events in (("alone", 0, 0.0), ("nothing", 4, 4 * speed), ("nothing", 16, 8 * speed)):
         row = LawRow(
-            "fixed", count, repeat, condition, 100, 50, 50, 50, 0, 0.2, 1.0, 0.2, 0, 1.2, events, 100.0, 0.0, 18, 0.0
+            "fixed", count, repeat, condition, 100, 50, 50, 50, 0, 0.2, 1.0, 0.2, 0, 1.2, events, 100.0, 0, 18, 0, 0.0
         )
         file = folder / f"fixed-{count}-repeat{repeat}" / condition / "row.json"
         file.parent.mkdir(parents=True)

@@ -13,8 +13,9 @@ from waiting import until
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.shares import Shares
+from qioi.daemon.lock import HOST_LOCK
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.lab.daemon import Daemon
+from qioi.lab.daemon import Daemon, refuse_beside_another
 from qioi.lab.lab import DAEMON_STATE, Lab
 from qioi.processes.errors import LabError
 
@@ -76,3 +77,9 @@ def test_a_daemon_that_is_ended_before_it_has_begun_has_changed_nothing(lab: Lab
         pass
     with pytest.raises(LabError, match=rf"status -{signal.SIGTERM.value}"):
         daemon.check()
+
+
+def test_a_lock_that_cannot_be_looked_at_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOST_LOCK, str(tmp_path / "missing"))
+    with pytest.raises(LabError, match=r"missing: No such file or directory: accepted is a folder$"):
+        refuse_beside_another()

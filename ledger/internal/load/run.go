@@ -115,7 +115,7 @@ func (r *run) measure(ctx context.Context) *Result {
 	}
 	cut := make(chan struct{})
 	uninterrupted := context.AfterFunc(ctx, func() {
-		rec.cut(time.Now()) // what is under way is waited for, and is no part of the window
+		rec.cut(time.Now()) // the window ends; transactions under way are still waited for
 		close(cut)
 	})
 	// Workers return no errors: a failed transaction is a result.
