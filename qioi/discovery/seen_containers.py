@@ -85,7 +85,10 @@ def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Comp
 def names_of_this_host() -> frozenset[str]:
     """Give its names and addresses, as a URL has them, as far as they are known without asking a name service."""
     name = socket.gethostname()
-    addresses = {one.address.partition("%")[0] for its in psutil.net_if_addrs().values() for one in its}
+    try:
+        addresses = {one.address.partition("%")[0] for its in psutil.net_if_addrs().values() for one in its}
+    except OSError:  # a service may be forbidden to ask the kernel (AF_NETLINK)
+        addresses = set()
     return HERE | {name, name.partition(".")[0]} | addresses | {f"[{one}]" for one in addresses if ":" in one}
 
 

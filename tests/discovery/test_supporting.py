@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 
+import psutil
 import pytest
 
 from qioi.discovery.docker import network_of
@@ -39,6 +42,20 @@ HERE = socket.gethostname()
 def test_a_database_that_a_peer_names_serves_the_peers_channels(address: str) -> None:
     (found,) = supporting(peer("p0", address), peer("p1", None), database("couch", "7984"), database("x"))
     assert (found.name, found.channels, found.organisation) == ("couch", ("red",), "Org1MSP")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:7984", f"{HERE}:7984", "elsewhere:7984"])
+def test_a_host_that_does_not_tell_its_addresses_is_known_by_its_name(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a service is told nothing whose address families have no AF_NETLINK."""
+
+    def refuse() -> None:
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+
+    monkeypatch.setattr(psutil, "net_if_addrs", refuse)
+    found = supporting(peer("p0", address), database("couch", "7984"))
+    assert [one.name for one in found] == ([] if address.startswith("elsewhere") else ["couch"])
 
 
 def test_a_database_of_a_peer_of_every_channel_serves_every_channel() -> None:
