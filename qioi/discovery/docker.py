@@ -45,6 +45,7 @@ from qioi.discovery.recognise import (
     state_database,
 )
 from qioi.discovery.seen_containers import SeenContainer, gather
+from qioi.discovery.tracebacks import Tracebacks
 from qioi.model import Component, Owner, OwnerKind, Role
 
 log = logging.getLogger("qioi")
@@ -89,6 +90,7 @@ class DockerDiscovery:
         self._events: Events | None = None
         self._in_vain = 0  # streams in a row that ended before they told anything
         self._deaf: str | None = None  # why containers are listed at an interval
+        self._tracebacks = Tracebacks()
         self._thread = threading.Thread(target=self._run, name=f"qioi-{self._kind.name}", daemon=True)
         self._thread.start()
 
@@ -134,10 +136,18 @@ class DockerDiscovery:
                 problem = str(error)
                 pause = RELIST if isinstance(error, EngineUnsuitableError) else RETRY
             except Exception as error:  # an engine's answer is untrusted: nothing in it may end the watch
-                log.exception("%s", self._about)
+                self._tracebacks.say(self._about, error)
                 problem = f"{self._socket}: {type(error).__name__}: {error}"
-            self._publish(f"{problem}: asked again until it answers; what was found stays")
+            self._complain(f"{problem}: asked again until it answers; what was found stays")
             self._stop.wait(pause)
+
+    def _complain(self, problem: str) -> None:
+        """Say what is wrong, beside what was seen; where that cannot be made one value of, beside what was found."""
+        try:
+            self._publish(problem)
+        except Exception as error:  # it is said here, and asked again as after any other
+            self._tracebacks.say(self._about, error)
+            self._found = replace(self._found, problems={**self._found.problems, self._about: problem})
 
     def _session(self) -> None:
         """Listen, list, and follow for as long as the engine answers. EngineError."""

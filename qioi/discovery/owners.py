@@ -14,7 +14,6 @@ somebody else has changed a group whose record is put back, his value is in forc
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -29,12 +28,11 @@ from qioi.discovery.engine_records import EngineRecords
 from qioi.discovery.nri_records import NriRecords
 from qioi.discovery.records import Keeper, NoRecordError, RecordError, RefusedError, UnsuitableError
 from qioi.discovery.told import ToldFiles
+from qioi.discovery.tracebacks import Tracebacks
 from qioi.discovery.unit_records import UnitRecords
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Owner, OwnerKind
-
-log = logging.getLogger("qioi")
 
 #: Seconds between two updates of one container.
 PAUSE = 2.0
@@ -78,6 +76,7 @@ class EngineOwners(Owners):
         self._hurry = False
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._tracebacks = Tracebacks()
 
     # ---- for the guard
 
@@ -213,7 +212,7 @@ class EngineOwners(Owners):
             kept, problem, alone = None, str(error), isinstance(error, RefusedError)
             pause = RETRY_UNSUITABLE if isinstance(error, UnsuitableError) else RETRY
         except Exception as error:  # an answer, or a name in a journal, of another shape: no end of all telling
-            log.exception("record %s", owner)
+            self._tracebacks.say(f"record {owner}", error)
             kept, problem = None, f"{type(error).__name__}: {error}"
         with self._changed:
             record = self._records[owner]

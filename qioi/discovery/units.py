@@ -6,7 +6,6 @@ with an engine, what was found stays while systemd does not answer: the loop not
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
@@ -15,11 +14,10 @@ from fnmatch import fnmatchcase
 from qioi.discovery.base import Found
 from qioi.discovery.recognise import LOGGED, organisation
 from qioi.discovery.systemd import NoUnitError, Systemd, SystemdError, SystemdRefusedError, Unit
+from qioi.discovery.tracebacks import Tracebacks
 from qioi.discovery.unit_records import is_told, unit_owner
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, Owner, OwnerKind, Role
-
-log = logging.getLogger("qioi")
 
 #: Seconds between attempts to reach systemd, which is away for a moment when it executes itself anew.
 RETRY = 0.3
@@ -61,6 +59,7 @@ class UnitDiscovery:
         self._stop = threading.Event()
         self._listed = threading.Event()
         self._systemd: Systemd | None = None
+        self._tracebacks = Tracebacks()
         self._thread = threading.Thread(target=self._run, name="qioi-systemd", daemon=True)
         self._thread.start()
 
@@ -89,7 +88,7 @@ class UnitDiscovery:
             except SystemdError as error:
                 self._complain(f"{error}: asked again until it answers; what was found stays")
             except Exception as error:  # an answer of unknown shape must not end the watch
-                log.exception("systemd")
+                self._tracebacks.say("systemd", error)
                 self._complain(f"{type(error).__name__}: {error}")
             self._stop.wait(RETRY)
 
