@@ -171,7 +171,10 @@ class DockerDiscovery:
         reader = threading.Thread(
             target=pump, args=(events, waiting, missed), name=f"qioi-{self._kind.name}-events", daemon=True
         )
-        reader.start()
+        try:
+            reader.start()
+        except RuntimeError as error:  # the host or the service has no room for a thread
+            raise EngineError(f"{self._socket}: no thread for its events: {error}") from None
         known = self._list(engine)  # after the subscription, so that nothing falls between the two
         next_list = time.monotonic() + RELIST
         while not self._stop.is_set():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -88,6 +89,26 @@ def test_what_was_found_cannot_be_made_one_value_of(
     with closing(discovery):
         until(lambda: discovery.wait(0) and not discovery.found().problems)
     assert 1 <= len(tracebacks.records) <= 2  # at the list, and at what is said of that
+
+
+def test_an_engine_is_asked_again_where_there_is_no_thread_for_its_events(
+    engine: ToyEngine, tracebacks: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def crowded(thread: threading.Thread) -> None:
+        if thread.name == "qioi-docker-events":
+            raise RuntimeError("can't start new thread")  # as Python has it where clone(2) gives EAGAIN
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", crowded)
+        discovery = DockerDiscovery(str(engine.server_address), 2)
+        expected = f"{engine.server_address}: no thread for its events: can't start new thread: asked again"
+        until(lambda: expected in str(discovery.found().problems))
+    with closing(discovery):
+        until(lambda: discovery.wait(0) and not discovery.found().problems)
+    assert tracebacks.records == []
 
 
 def test_systemds_answers_of_unknown_shape_are_logged_once(
