@@ -23,6 +23,7 @@ from qioi.controller.levers.idle import FILE
 from qioi.controller.slicing import find_slices
 from qioi.daemon.discoveries import UnwatchableError, libraries, look
 from qioi.discovery.available import available
+from qioi.discovery.cgroups import sees_the_host
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.model import CEILING
@@ -34,8 +35,6 @@ from qioi.show.http import BusyError, serve_tcp
 
 #: Seconds in which engines and systemd are asked for components, all together.
 PATIENCE = 5.0
-#: The process id of the kernel's thread that makes all others, in the host's own PID namespace.
-KTHREADD = 2
 #: The most bytes of a Unix socket's path (unix(7): 108 with the zero byte at its end).
 LONGEST_SOCKET = 107
 #: The rights to make a file in a folder.
@@ -132,11 +131,7 @@ def host_facts(hierarchy: Hierarchy) -> dict[str, Any]:
 
 def processes() -> str:
     """Say whose processes are seen: components' threads are those of the host."""
-    try:
-        whole = psutil.Process(KTHREADD).name() == "kthreadd"
-    except psutil.Error:
-        whole = False
-    if whole:
+    if sees_the_host():
         return "those of the host"
     return "those of this PID namespace only: components outside of it need `--pid host` (hostPID)"
 

@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 
 PROC = Path("/proc")
+#: The process id of the kernel's thread that makes all others, in the host's own PID namespace.
+KTHREADD = 2
 
 
 class NoGroupError(Exception):
@@ -42,3 +44,16 @@ def cpu_path(text: str, version: int) -> str | None:
         if (version == 1 and "cpu" in controllers.split(",")) or (version == 2 and number == "0"):
             return path
     return None
+
+
+def sees_the_host(proc: Path = PROC) -> bool:
+    """Whether the host's processes are seen, and not those of a PID namespace only."""
+    try:
+        return (proc / str(KTHREADD) / "comm").read_bytes() == b"kthreadd\n"
+    except OSError:
+        return False
+
+
+def unseen(pid: int) -> str:
+    """Say that a container's process runs, and is not among those that are seen."""
+    return f"its process {pid} cannot be seen: accepted is a daemon in the host's PID namespace (--pid host)"

@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from qioi.discovery.base import Found
-from qioi.discovery.cgroups import PROC, NoGroupError, container_group
-from qioi.discovery.recognise import LOGGED, Rule, organisation, recognise
+from qioi.discovery.cgroups import PROC, NoGroupError, container_group, sees_the_host, unseen
+from qioi.discovery.recognise import LOGGED, Recognised, Rule, organisation, recognise
 from qioi.discovery.seen_containers import SeenContainer, gather
 from qioi.model import Component
 
@@ -28,6 +28,8 @@ DEFAULT_STATE = "/run/containerd/io.containerd.runtime.v2.task"
 DOCKERS_NAMESPACE = "moby"
 #: Seconds between two looks.
 EVERY = 0.5
+#: Looks at a task whose process is not there, after which that is said: one that has ended is taken away by then.
+ENDING = 4
 #: Bytes of a task's configuration: ordinary ones have 10 to 20 KB.
 MAX_CONFIG = 4 * 1024 * 1024
 
@@ -35,7 +37,18 @@ _CRI = "io.kubernetes.cri."
 
 
 class NotYetError(Exception):
-    """The task is being made, or taken away."""
+    """The task is being made, or taken away, or cannot be told; the message, unless empty, says why."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What a task's configuration says of it. ``missed``: looks in a row in which its process was not there."""
+
+    name: str
+    what: Recognised
+    annotations: Mapping[str, str]
+    environment: Mapping[str, str]
+    missed: int = 0
 
 
 class ContainerdDiscovery:
@@ -59,6 +72,7 @@ class ContainerdDiscovery:
         self._every = every
         self._next = 0.0
         self._sights: dict[Path, SeenContainer | None] = {}
+        self._told: dict[Path, Told] = {}  # of tasks that are to be looked at again
         self._found = Found(complete=False)
 
     def found(self) -> Found:
@@ -78,21 +92,37 @@ class ContainerdDiscovery:
             namespaces = [one for one in self._state.iterdir() if one.name != DOCKERS_NAMESPACE and one.is_dir()]
             tasks = [task for namespace in namespaces for task in tasks_of(namespace)]
         except OSError as error:
-            tasks = list(self._sights)  # what was found stays
+            tasks = [*self._sights, *self._told]  # what was found stays
             problem = f"{self._state}: {error.strerror}: looked at again; accepted is containerd's folder of tasks"
         self._sights = {task: self._sights[task] for task in tasks if task in self._sights}
+        self._told = {task: self._told[task] for task in tasks if task in self._told}
+        seen = []
         for task in tasks:
-            if task not in self._sights:
-                with suppress(NotYetError):
-                    self._sights[task] = self._meet(task)
+            sight = self._sights[task] if task in self._sights else self._look_at(task)
+            if sight is not None:
+                seen.append(sight)
         complete = problem is None or self._found.complete
-        seen = (one for one in self._sights.values() if one is not None)
         found = gather(seen, f"containerd {self._state}", problem, complete=complete)
         if found != self._found:
             self._found = found
 
-    def _meet(self, task: Path) -> SeenContainer | None:
-        """Recognise one task; ``None`` for one that is no part of the ledger."""
+    def _look_at(self, task: Path) -> SeenContainer | None:
+        """Recognise one task. What is found out is kept, but for what may be otherwise at the next look."""
+        told = self._told.pop(task, None)
+        try:
+            told = told or self._tell(task)
+            sight = None if told is None else self._meet(task, told)
+        except (NotYetError, OSError) as error:
+            if told is None:
+                return None
+            self._told[task] = told
+            why = str(error) if isinstance(error, NotYetError) else f"it cannot be looked at: {error.strerror}"
+            return SeenContainer(None, problems=(*told.what.problems, why), name=told.name) if why else None
+        self._sights[task] = sight
+        return sight
+
+    def _tell(self, task: Path) -> Told | None:
+        """Read what a task is; ``None`` for what is no container. NotYetError."""
         config = config_of(task)
         annotations = annotations_of(config)
         if annotations.get(f"{_CRI}container-type") == "sandbox":
@@ -102,31 +132,43 @@ class ContainerdDiscovery:
         what = recognise(name, annotations.get(f"{_CRI}image-name", ""), annotations, self._rules, self._fabric)
         if namespace := of_pod(task, annotations, "sandbox-namespace"):  # pods of two namespaces may have one name
             name = f"{namespace}/{name}"
+        return Told(name, what, annotations, environment_of(config))
+
+    def _meet(self, task: Path, told: Told) -> SeenContainer | None:
+        """Make a component of a task; ``None`` for one that is no part of the ledger. NotYetError, OSError."""
+        name, what = told.name, told.what
         if what.role is None and not what.best_effort:
             return SeenContainer(None, problems=what.problems, name=name) if what.problems else None
-        try:
-            pid = int((task / "init.pid").read_text())
-            group = container_group(pid, task.name, self._version, self._proc)
-        except (OSError, ValueError):
-            raise NotYetError from None
-        except NoGroupError as error:
-            return SeenContainer(None, problems=(*what.problems, str(error)), name=name)
-        if group is None:
-            raise NotYetError
+        group = self._group(task, told)
         if what.role is None:
             return SeenContainer(None, problems=what.problems, name=name, best_effort=group)
         problems, log = what.problems, None
         if what.role in LOGGED:
-            log = log_of(task, annotations)
+            log = log_of(task, told.annotations)
             if log is None:
                 problems += ("its log is not known: accepted is a container of the CRI with the kubelet's log paths",)
         return SeenContainer(
             Component(
                 name, what.role, group, what.channels, log, "cri" if log else "plain",
-                organisation=organisation(name, annotations, environment_of(config)),
+                organisation=organisation(name, told.annotations, told.environment),
             ),
             what.threshold, problems, name,
         )  # fmt: skip
+
+    def _group(self, task: Path, told: Told) -> str:
+        """Find the group of a task's process. NotYetError, OSError."""
+        try:
+            pid = int((task / "init.pid").read_text())
+            group = container_group(pid, task.name, self._version, self._proc)
+        except (FileNotFoundError, ValueError):
+            raise NotYetError from None
+        except NoGroupError as error:
+            raise NotYetError(str(error)) from None
+        if group is None:
+            told.missed += 1
+            hidden = told.missed >= ENDING and not sees_the_host(self._proc)
+            raise NotYetError(unseen(pid) if hidden else "")
+        return group
 
 
 def tasks_of(namespace: Path) -> list[Path]:

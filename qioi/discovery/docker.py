@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from qioi.discovery.base import Found
-from qioi.discovery.cgroups import PROC, NoGroupError, container_group
+from qioi.discovery.cgroups import PROC, NoGroupError, container_group, unseen
 from qioi.discovery.engine import (
     DOCKER,
     EVENTS,
@@ -320,8 +320,7 @@ class DockerDiscovery:
             return None
         if not pid or (PROC / str(pid)).exists():  # or it was started anew: an event tells of that
             return None
-        unseen = f"its process {pid} cannot be seen: accepted is a daemon in the host's PID namespace (--pid host)"
-        return SeenContainer(None, problems=(*what.problems, unseen), name=name)
+        return SeenContainer(None, problems=(*what.problems, unseen(pid)), name=name)
 
     def _log(self, container: str, facts: Mapping[str, Any]) -> tuple[str | None, str]:
         """Say where a container's lines are, and how they are wrapped."""

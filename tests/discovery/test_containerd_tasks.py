@@ -10,12 +10,15 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from waiting import DIES_WITH_TEST, PATIENCE, remove_group
 
-from qioi.discovery.containerd import ContainerdDiscovery
+from qioi.discovery import containerd
+from qioi.discovery.cgroups import PROC
+from qioi.discovery.containerd import ENDING, ContainerdDiscovery
 from qioi.discovery.recognise import Rule
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.model import Role
@@ -56,8 +59,8 @@ class Tasks:
         further = {f"{CRI}{key.replace('_', '-')}": value for key, value in more.items()}
         return self.task(number, "container", annotations | further)
 
-    def discovery(self, *rules: Rule) -> ContainerdDiscovery:
-        return ContainerdDiscovery(str(self.state), find_hierarchy().version, rules, every=0.0)
+    def discovery(self, *rules: Rule, proc: Path = PROC) -> ContainerdDiscovery:
+        return ContainerdDiscovery(str(self.state), find_hierarchy().version, rules, every=0.0, proc=proc)
 
     def close(self) -> None:
         for process in self.processes:
@@ -172,3 +175,66 @@ def test_a_namespace_that_cannot_be_listed_hides_no_other(tasks: Tasks) -> None:
         (tasks.state / "vanishing").symlink_to(f"/proc/{ended.pid}/net")
         found = tasks.discovery().found()
     assert [one.name for one in found.components] == ["peer0/peer"]
+
+
+def test_processes_of_another_pid_namespace_are_said(tasks: Tasks, tmp_path: Path) -> None:
+    """As for a daemon in a container without `--pid host`, which sees none of theirs."""
+    tasks.container("c1c1", "peer", PEER, "0.log")
+    pid = tasks.processes[-1].pid
+    (tmp_path / "proc").mkdir()
+    discovery = tasks.discovery(proc=tmp_path / "proc")
+    assert [discovery.found().problems for _ in range(ENDING - 1)] == [{}] * (ENDING - 1)  # it may be taken away
+    for _ in range(2):
+        found = discovery.found()
+        assert (found.components, list(found.problems)) == ((), ["container peer0/peer"])
+        assert f"its process {pid} cannot be seen" in found.problems["container peer0/peer"]
+    (tmp_path / "proc" / str(pid)).symlink_to(f"/proc/{pid}")
+    assert [one.name for one in discovery.found().components] == ["peer0/peer"]
+    assert discovery.found().problems == {}
+
+
+def test_a_task_that_has_ended_and_stays_is_read_once_and_taken_up_when_it_is_started_anew(
+    tasks: Tasks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config_of, read = containerd.config_of, []
+
+    def counted(task: Path) -> dict[str, Any]:
+        read.append(task)
+        return config_of(task)
+
+    monkeypatch.setattr(containerd, "config_of", counted)
+    folder = tasks.container("c1c1", "peer", PEER, "0.log", sandbox_namespace="org1")
+    host = tmp_path / "proc"
+    (host / "2").mkdir(parents=True)
+    (host / "2" / "comm").write_text("kthreadd\n")
+    discovery = tasks.discovery(proc=host)
+    for _ in range(2 * ENDING):
+        found = discovery.found()
+        assert (found.components, found.problems) == ((), {})
+    assert read.count(folder) == 1
+    pid = tasks.processes[-1].pid
+    (host / str(pid)).symlink_to(f"/proc/{pid}")
+    assert [one.name for one in discovery.found().components] == ["org1/peer0/peer"]
+
+
+def test_a_process_that_is_not_in_its_group_yet_is_looked_at_again(tasks: Tasks) -> None:
+    folder = tasks.container("c1c1", "peer", PEER, "0.log")
+    (tasks.parent / "elsewhere").mkdir()
+    (tasks.parent / "elsewhere" / "cgroup.procs").write_text((folder / "init.pid").read_text())
+    discovery = tasks.discovery()
+    assert "does not name the container" in discovery.found().problems["container peer0/peer"]
+    (tasks.parent / "c1c1" / "cgroup.procs").write_text((folder / "init.pid").read_text())
+    found = discovery.found()
+    assert ([one.name for one in found.components], found.problems) == (["peer0/peer"], {})
+
+
+def test_a_process_that_may_not_be_looked_at_hides_no_other(tasks: Tasks, tmp_path: Path) -> None:
+    tasks.container("c1c1", "peer", PEER, "0.log")
+    hidden = tasks.processes[-1].pid
+    tasks.container("d2d2", "orderer", PEER.replace("peer", "orderer"), "0.log")
+    proc = tmp_path / "proc"
+    (proc / str(hidden) / "cgroup").mkdir(parents=True)
+    (proc / str(tasks.processes[-1].pid)).symlink_to(f"/proc/{tasks.processes[-1].pid}")
+    found = tasks.discovery(proc=proc).found()
+    assert [one.name for one in found.components] == ["peer0/orderer"]
+    assert found.problems == {"container peer0/peer": "it cannot be looked at: Is a directory"}
