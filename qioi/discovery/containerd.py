@@ -219,5 +219,8 @@ def log_of(task: Path, annotations: Mapping[str, str]) -> str | None:
     folder = of_pod(task, annotations, "sandbox-log-directory")
     if not folder or not container or "/" in container:
         return None
-    logs = [log for log in (Path(folder) / container).glob("*.log") if log.stem.isdecimal()]
+    try:
+        logs = [log for log in (Path(folder) / container).iterdir() if log.suffix == ".log" and log.stem.isdecimal()]
+    except (OSError, ValueError):  # the folder goes, or is one that no path can name
+        return None
     return str(max(logs, key=lambda log: int(log.stem))) if logs else None

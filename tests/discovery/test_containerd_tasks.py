@@ -238,3 +238,14 @@ def test_a_process_that_may_not_be_looked_at_hides_no_other(tasks: Tasks, tmp_pa
     found = tasks.discovery(proc=proc).found()
     assert [one.name for one in found.components] == ["peer0/orderer"]
     assert found.problems == {"container peer0/peer": "it cannot be looked at: Is a directory"}
+
+
+@pytest.mark.parametrize(
+    "folder", ["/" + "x" * 300, "/x" * 3000, "/a\0b", "/proc/self/status"], ids=["name", "path", "zero", "file"]
+)
+def test_a_log_that_no_path_leads_to_is_not_known(tasks: Tasks, folder: str) -> None:
+    tasks.task("c1c1", "container", {"io.qioi.role": "peer", f"{CRI}container-name": "peer",
+                                     f"{CRI}sandbox-log-directory": folder})  # fmt: skip
+    found = tasks.discovery().found()
+    assert [one.log for one in found.components] == [None]
+    assert "its log is not known" in found.problems["container peer0/peer"]
