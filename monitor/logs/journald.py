@@ -26,7 +26,8 @@ from qioi.monitor.logs.complaints import Complaints
 from qioi.monitor.logs.line_cutter import MAX_LINE
 
 _READ_SIZE = 64 * 1024
-#: Looks between two attempts to start journalctl, where it cannot be started or ends at once.
+#: Looks between two attempts to start journalctl, where it cannot be started or ends at once; and looks after which one
+#: that has told nothing is taken to be well.
 _RETRY = 10
 #: Seconds that the loop waits for a journalctl that was killed: of many on one hanging disk for each.
 _PATIENCE = 0.1
@@ -58,7 +59,7 @@ class JournalTail:
         self.counters = counters if counters is not None else SourceCounters()
         #: There may be more to read than one look takes: the readings lag behind.
         self.backlog = False
-        #: Why nothing can be read at present; ``None`` while journalctl runs.
+        #: Why nothing can be read at present; ``None`` while journalctl runs and is well.
         self.problem: str | None = None
         #: Bytes that were passed over before what the last look has read.
         self.gap = 0
@@ -68,7 +69,7 @@ class JournalTail:
         self._complaints = Complaints(f"journal of {unit}: journalctl")
         self._process: subprocess.Popen[bytes] | None = None
         self._ending: list[subprocess.Popen[bytes]] = []  # killed, and perhaps still there
-        self._pause = 0
+        self._pause = 0  # looks until another journalctl may be started
         self._start()
 
     def poll(self) -> list[bytes]:
@@ -78,11 +79,7 @@ class JournalTail:
             self._ending = [process for process in self._ending if process.poll() is None]
         if self._behind >= _LOOKS_BEHIND:
             self._pass_over()
-        if self._process is None:
-            self._pause -= 1
-            if self._pause > 0:
-                return []
-            self._start()
+        self._tend()
         if self._process is not None and self._process.stderr is not None:
             self._complaints.read(self._process.stderr)
         blocks: list[bytes] = []
@@ -96,6 +93,7 @@ class JournalTail:
             if not data:
                 self._ended()
                 break
+            self.problem = None
             budget -= len(data)
             self.counters.bytes += len(data)
             if block := self._entries.feed(data):
@@ -103,6 +101,14 @@ class JournalTail:
         self.backlog = budget <= 0 or self.gap > 0
         self._behind = self._behind + 1 if budget <= 0 else 0
         return blocks
+
+    def _tend(self) -> None:
+        """Start journalctl where it does not run; where it has run for some looks, it is well."""
+        self._pause = max(0, self._pause - 1)
+        if self._pause == 0 and self._process is None:
+            self._start()
+        elif self._pause == 0:
+            self.problem = None
 
     def _pass_over(self) -> None:
         """Go on at the journal's end; how much that leaves out is not known."""
@@ -145,7 +151,6 @@ class JournalTail:
         assert self._process.stderr is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         self._complaints.begin(self._process.stderr)
-        self.problem = None
 
     def _ended(self) -> None:
         """Say why; what it had not written completely comes again, after the last cursor."""

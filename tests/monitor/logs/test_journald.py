@@ -146,6 +146,26 @@ def test_it_goes_on_after_the_last_entry_when_journalctl_ends(
     assert first.endswith("_SYSTEMD_UNIT=fabric-peer0.service")
 
 
+def test_a_journalctl_that_fails_again_is_not_well_in_between(
+    tmp_path: Path, journalctl: Callable[[str], Path]
+) -> None:
+    journalctl(f"test -e {tmp_path}/mended && exec sleep 1000; echo no >&2; exit 3")
+    tail = JournalTail("p.service")
+    try:
+        collect(tail, lambda _: tail.problem is not None)
+        (tmp_path / "mended").touch()
+        why = "journal of p.service: journalctl has ended: no"
+        while tail._process is None:
+            assert tail.problem == why
+            tail.poll()
+        assert tail.problem == why, "what is started is not yet known to be better"
+        for _ in range(50):
+            tail.poll()
+        assert tail.problem is None, "a quiet unit's journal tells nothing"
+    finally:
+        tail.close()
+
+
 def test_journalctl_has_no_realtime_priority(journalctl: Callable[[str], Path]) -> None:
     before = psutil.Process().children()
     arguments = journalctl("exec sleep 1000")
