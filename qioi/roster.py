@@ -21,7 +21,7 @@ from qioi.settings.config import Config, PolicyConfig, policy
 from qioi.show.snapshot import Snapshot
 
 NOTHING_FOUND = Found()
-#: Most channels that are added because their commits were seen; names come from log lines, so they need a bound.
+#: Most channels that are added because their commits were seen alone; names come from log lines, so they need a bound.
 MAX_SEEN = 64
 
 
@@ -30,7 +30,8 @@ class Listing:
     """The components that exist now, and the policies in force, by channel.
 
     ``owners`` are the owners of groups above components, by group. ``best_effort`` are neighbours' groups that are
-    labelled so. ``complete``: every source of components has listed them once.
+    labelled so. ``complete``: every source of components has listed them once. ``left_out``: there are channels
+    beyond :data:`MAX_SEEN`, which have no policy.
     """
 
     components: tuple[Component, ...]
@@ -38,6 +39,7 @@ class Listing:
     owners: Mapping[str, Owner] = field(default_factory=dict)
     best_effort: tuple[str, ...] = ()
     complete: bool = True
+    left_out: bool = False
 
 
 class Roster(Protocol):
@@ -142,10 +144,15 @@ class FoundRoster(Roster):
         return self._own.add(group) if self._own is not None else None
 
     def problems(self) -> Mapping[str, str]:
-        """Give the discovery's problems, and the owners whose record could not be changed."""
+        """Give the discovery's problems, those of owners' records, and whether channels are left out."""
         problems = dict(self._discovery.found().problems)
         if self._records is not None and (behind := self._records.problem()):
             problems["docker update"] = behind
+        if self._listing.left_out:
+            problems["channels"] = (
+                f"more than {MAX_SEEN} have commits that no configuration and no label names: the first are protected, "
+                "the others once they are named"
+            )
         return problems
 
 
@@ -157,12 +164,14 @@ def merge(config: Config, found: Found, seen: Iterable[str]) -> Listing:
     """
     joined = join((Found(config.components), found))
     policies = dict(config.policies)
-    named = [channel for one in joined.components for channel in one.channels]
-    for channel in dict.fromkeys((*named, *list(seen)[:MAX_SEEN])):
+    named = dict.fromkeys(channel for one in joined.components for channel in one.channels)
+    others = [channel for channel in dict.fromkeys(seen) if channel not in policies and channel not in named]
+    for channel in (*named, *others[:MAX_SEEN]):
         if channel not in policies:
             policies[channel] = policy(channel, PolicyConfig(), config.defaults)
     for channel, threshold in found.thresholds.items():
         # A component of the list replaces the one found in its group, and the configuration wins over its label.
         if channel in policies and policies[channel].threshold is None and not policies[channel].auto:
             policies[channel] = replace(policies[channel], threshold=threshold)
-    return Listing(joined.components, policies, found.owners, found.best_effort, found.complete)
+    left_out = len(others) > MAX_SEEN
+    return Listing(joined.components, policies, found.owners, found.best_effort, found.complete, left_out)

@@ -17,13 +17,13 @@ from qioi.controller.guard.journal import Entry
 from qioi.controller.levers.lever import GroupId
 from qioi.daemon.discoveries import watch
 from qioi.discovery import engine as engine_client
-from qioi.discovery.base import Found
+from qioi.discovery.base import Fixed, Found
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.mine import OwnGroups
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, Owner, Role
-from qioi.roster import merge
+from qioi.roster import MAX_SEEN, FoundRoster, merge
 from qioi.settings.config import load_config
 
 STATE = {"Running": True, "Pid": 1}
@@ -136,3 +136,22 @@ def test_a_threshold_of_a_container_that_the_list_overrides_is_nobodys(tmp_path:
     merged = merge(site.config, found, ())
     assert [one.name for one in merged.components] == ["listed", "other"]
     assert {channel: one.threshold for channel, one in merged.policies.items()} == {"red": 100.0, "green": 7.0}
+
+
+def test_channels_that_have_a_policy_leave_the_others_room_and_too_many_are_said(tmp_path: Path) -> None:
+    known = [f"known{number}" for number in range(MAX_SEEN)]
+    site = ToySite(tmp_path, [peer("listed", "docker/p")], channels={name: {} for name in known}, docker={})
+    labelled = Component("labelled", Role.PEER, "docker/q", ("named",))
+    roster = FoundRoster(site.config, Fixed([labelled]), None)
+
+    def protected(*seen: str) -> set[str]:
+        return set(roster.listing((*known, "named", *seen)).policies) - {*known, "named", "red"}
+
+    others = [f"other{number}" for number in range(MAX_SEEN)]
+    assert protected("other") == {"other"}
+    assert protected(*others) == set(others)
+    assert roster.problems() == {}
+    assert protected(*others, "another") == set(others)
+    assert "more than 64 have commits" in roster.problems()["channels"]
+    assert protected(*others[1:], "another") == {*others[1:], "another"}
+    assert roster.problems() == {}
