@@ -201,7 +201,9 @@ class MeteredChannels:
         self._ask(components)
 
     def _ask(self, components: Iterable[Component]) -> None:
-        wanted = [(one.name, one.metrics_url, one.metrics_tls, one.channels) for one in components if one.metrics_url]
+        wanted = dict.fromkeys(
+            (one.name, one.metrics_url, one.metrics_tls, one.channels) for one in components if one.metrics_url
+        )
         for key in [key for key in self._endpoints if key not in wanted]:
             self._endpoints.pop(key).close()
             self._states.pop(key)
