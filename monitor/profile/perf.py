@@ -89,8 +89,8 @@ def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: f
         )
         # Where CPU is short perf may take longer to begin than it is to record.
         begun = control.enable(process)
-        if begun is None:
-            process.kill()
+        if begun is None and process.poll() is None:
+            raise ProfileError(f"{perf} record does not begin, {PATIENCE:g} s after it was told to")
         deadline = time.monotonic() + seconds
         while process.poll() is None and (rest := deadline - time.monotonic()) > 0:
             with contextlib.suppress(subprocess.TimeoutExpired):

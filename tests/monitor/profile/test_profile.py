@@ -17,7 +17,7 @@ from running import Site, end
 from waiting import PATIENCE
 
 from qioi.commands.profile import describe, show
-from qioi.monitor.profile.perf import TRACEFS, complaint, within_tracefs
+from qioi.monitor.profile.perf import TRACEFS, ProfileError, complaint, run_perf, within_tracefs
 from qioi.monitor.profile.scheduling import Accountant, by_component, by_role
 
 #: Two threads of a process and a child born meanwhile; sleeps are short, so that there is something to count.
@@ -208,6 +208,15 @@ def test_a_perf_that_takes_longer_to_begin_than_to_record(site: Site, monkeypatc
     site.component("sleeper")
     populate(site, "sleeper")
     assert profile(site, "--cgroup", f"s={site.parent}/sleeper", "-s", "0.2")["seconds"] >= 0.2
+
+
+def test_a_perf_that_never_begins_is_said_to_be_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qioi.monitor.profile.perf.PATIENCE", 0.01)
+    silent = tmp_path / "perf"
+    silent.write_text("#!/bin/sh\necho 'Warning: kptr_restrict' >&2\nexec sleep 1000\n")
+    silent.chmod(0o755)
+    with pytest.raises(ProfileError, match=r"perf record does not begin, 0\.01 s after it was told to$"):
+        run_perf(str(silent), tmp_path / "perf.data", {}, 1000.0, 1)
 
 
 #: A perf of which 50 slices are from before it says that all its events are enabled, and 20 from long after that.
