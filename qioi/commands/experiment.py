@@ -20,7 +20,7 @@ from qioi.commands.numbers import Finite
 from qioi.commands.options import plain_console
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
-from qioi.experiment.host import describe
+from qioi.experiment.host import describe, with_fabric
 from qioi.experiment.places import DISK, MEMORY, media, own_folder
 from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only, with_binaries
 from qioi.experiment.scale import RULE
@@ -267,9 +267,10 @@ def check_folders(plans: list[Plan], asked: Asked) -> None:
     host = describe(asked.seed) if asked.resume else None
     for plan, store in zip(plans, stores, strict=True):
         try:
-            directory = asked.directory_of(plan.spec)
-            where = media(plan.spec.networks, directory)
-            store.check(plan, where, own_folder(directory), resume=asked.resume and store in begun, host=host)
+            directory, networks = asked.directory_of(plan.spec), plan.spec.networks
+            now = None if host is None else with_fabric(host, networks)
+            where = media(networks, directory)
+            store.check(plan, where, own_folder(directory), resume=asked.resume and store in begun, host=now)
         except SpecError as error:
             problems += error.problems
     if problems:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
+import os
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+import qioi
+from qioi.experiment.system import NetworkSpec
 from qioi.lab.machine import machine
 from qioi.lab.network import find_binary
 
@@ -26,6 +30,8 @@ PROGRAMS = {
     "perf": ("--version",),
     "git": ("--version",),
 }
+#: Of real Fabric's programs those that are measured; its contracts are the bundled ledger's.
+FABRIC = ("peer", "orderer")
 #: From Linux 7.3 on group weights may have another meaning (see docs/experiments.md).
 CGROUP_MODE = Path("/sys/kernel/debug/sched/cgroup_mode")
 
@@ -41,9 +47,22 @@ def describe(seed: int) -> dict[str, Any]:
         "hypervisor": "hypervisor" in Path("/proc/cpuinfo").read_text(),
         "versions": versions(),
         "ledger_binary": fingerprint(find_binary()),
+        "code": code(),
         "seed": seed,
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def with_fabric(host: Mapping[str, Any], networks: Mapping[str, NetworkSpec]) -> dict[str, Any]:
+    """Add to a description what these networks run of real Fabric: a digest of its programs, by network."""
+    found: dict[str, str] = {}
+    for name, network in networks.items():
+        if network.binaries is not None:
+            folder = Path(network.binaries) / "bin"
+            programs = [folder / program for program in FABRIC]
+            if all(map(Path.is_file, programs)):  # qioi.lab.systems says what is missing
+                found[name] = digest(programs, folder)
+    return {**host, "fabric": found}
 
 
 def pressure(kind: str) -> str | None:
@@ -83,6 +102,24 @@ def source_commit() -> str | None:
         ["git", "-C", str(tree), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     )
     return done.stdout.strip() or None
+
+
+def code(package: Path = Path(qioi.__file__).parent) -> str:
+    """Digest QiOi's own modules, edits that are not committed included."""
+    files: list[Path] = []
+    # In a source tree some rooms are links.
+    for folder, _, names in os.walk(package, followlinks=True):
+        files += [Path(folder, name) for name in names if name.endswith(".py")]
+    return digest(sorted(files), package)
+
+
+def digest(files: Sequence[Path], below: Path) -> str:
+    """Digest files, and their names below a folder, whose own place is of no use to others."""
+    found = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            found.update(f"{path.relative_to(below)}\n".encode() + hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()
 
 
 def fingerprint(binary: Path) -> dict[str, object]:

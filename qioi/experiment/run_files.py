@@ -21,7 +21,8 @@ ALWAYS = ("throughput", "ledger.cores", "client.cores")
 class Host(BaseModel):
     """The machine as a run found it (qioi.experiment.host); further keys are kept, but not shown.
 
-    ``ledger_binary`` is the build that was measured; runs of earlier versions have none.
+    ``ledger_binary`` is the build that was measured, ``code`` a digest of QiOi's own modules and ``fabric`` one of real
+    Fabric's programs by network; runs of earlier versions have none.
     """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -38,6 +39,8 @@ class Host(BaseModel):
     pressure: dict[str, str | None]
     versions: dict[str, str]
     ledger_binary: dict[str, str | int] = Field(default_factory=dict)
+    code: str = ""
+    fabric: dict[str, str] = Field(default_factory=dict)
     seed: int
     at: str
 

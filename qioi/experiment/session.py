@@ -11,7 +11,7 @@ from pathlib import Path
 
 from qioi.experiment.calibration import calibrate
 from qioi.experiment.condense import CellFigures
-from qioi.experiment.host import describe
+from qioi.experiment.host import describe, with_fabric
 from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.kinds import require
 from qioi.experiment.measure import Measurement, Offer
@@ -86,8 +86,9 @@ class Session:
     def run(self, *, resume: bool = False) -> list[Repeat]:
         """Measure until there are enough quiet repeats, or twice as many repeats in all as were asked for."""
         open_run = self._store.resume if resume else self._store.begin
-        where = media(self._plan.spec.networks, self._directory)
-        open_run(self._plan, where, describe(self._plan.seed), own_folder(self._directory))
+        networks = self._plan.spec.networks
+        where, host = media(networks, self._directory), with_fabric(describe(self._plan.seed), networks)
+        open_run(self._plan, where, host, own_folder(self._directory))
         maxima = self._maxima()
         finished = self._store.repeats()
         while missing := wanting(self._plan, finished):

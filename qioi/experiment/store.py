@@ -184,8 +184,9 @@ def wanting(plan: Plan, finished: Sequence[Repeat]) -> int:
 def built(host: Mapping[str, Any]) -> dict[str, str]:
     """Name the code that is measured and what runs it, as far as a host's description has it."""
     commit, digest = host["versions"].get("commit", ""), host.get("ledger_binary", {}).get("sha256", "")
-    # A run's own excerpt in docs/experiments makes a checkout dirty.
-    facts = {"commit": commit.removesuffix("-dirty"), "ledger": digest[:DIGITS]}
+    # A run's own excerpt in docs/experiments makes a checkout dirty; edits of the code change its digest.
+    facts = {"commit": commit.removesuffix("-dirty"), "code": host.get("code", "")[:DIGITS], "ledger": digest[:DIGITS]}
+    facts["fabric"] = ", ".join(dict.fromkeys(its[:DIGITS] for its in host.get("fabric", {}).values()))
     facts |= {what: host.get(what, "") for what in ("kernel", "cpu")}
     return {what: its for what, its in facts.items() if its}
 

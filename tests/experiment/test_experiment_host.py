@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,23 @@ def test_a_build_is_told_by_its_content_and_not_by_where_it_stands(tmp_path: Pat
     other.write_bytes(b"ledgeR")
     assert host.fingerprint(one)["sha256"] == host.fingerprint(same)["sha256"] != host.fingerprint(other)["sha256"]
     assert host.fingerprint(one)["bytes"] == 6
+
+
+def test_an_edit_of_a_module_is_another_code(tmp_path: Path) -> None:
+    """Also in a room that is a link, as in a source tree, and before anything is committed."""
+    package, room = tmp_path / "one" / "qioi", tmp_path / "one" / "controller"
+    for folder in (package, room):
+        folder.mkdir(parents=True)
+    (package / "controller").symlink_to(room)
+    (package / "cli.py").write_text("1")
+    (room / "law.py").write_text("2")
+    shutil.copytree(package, tmp_path / "installed")
+    before = host.code(package)
+    assert host.code(tmp_path / "installed") == before
+    (room / "law.pyc").write_text("compiled")
+    assert host.code(package) == before
+    (room / "law.py").write_text("3")
+    assert host.code(package) != before
 
 
 def test_no_folder_of_this_host_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

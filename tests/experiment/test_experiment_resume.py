@@ -10,6 +10,7 @@ import pytest
 from toy_experiment import HOST, filled, load, row
 
 from qioi.experiment.errors import SpecError
+from qioi.experiment.host import with_fabric
 from qioi.experiment.places import DISK, MEMORY, own_folder
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.run_files import Host
@@ -80,8 +81,9 @@ def test_a_run_in_another_folder_is_not_gone_on_with(plan: Plan, tmp_path: Path)
     store.resume(plan, {"tiny": "disk"}, HOST, own_folder(DISK))
 
 
-def of_build(digest: str, commit: str) -> dict[str, Any]:
-    return {**HOST, "versions": {"qioi": "0", "commit": commit}, "ledger_binary": {"sha256": digest, "bytes": 1}}
+def of_build(digest: str, commit: str, code: str = "123") -> dict[str, Any]:
+    binary = {"sha256": digest, "bytes": 1}
+    return {**HOST, "versions": {"qioi": "0", "commit": commit}, "code": code, "ledger_binary": binary}
 
 
 def test_a_run_of_another_build_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
@@ -93,11 +95,33 @@ def test_a_run_of_another_build_is_not_gone_on_with(plan: Plan, tmp_path: Path) 
     for here, said in (
         (of_build("def", "fb2d628f"), r"a run of another build or machine \(ledger abc, now def\)"),
         (of_build("abc", "598255f0"), r"another build or machine \(commit fb2d628f, now 598255f0\)"),
-        (HOST, r"\(commit fb2d628f, now none; ledger abc, now none\)"),
+        # An edit that is not committed.
+        (of_build("abc", "fb2d628f-dirty", "456"), r"another build or machine \(code 123, now 456\)"),
+        (HOST, r"\(commit fb2d628f, now none; code 123, now none; ledger abc, now none\)"),
     ):
         with pytest.raises(SpecError, match=said + begin):
             store.resume(plan, {}, here)
     assert len(store.document.resumed) == 1
+
+
+def test_a_run_of_another_fabric_is_not_gone_on_with(document: dict[str, Any], tmp_path: Path) -> None:
+    """Its folder may hold another version than when the run began."""
+    programs = [tmp_path / "fabric" / "bin" / name for name in ("peer", "orderer")]
+    programs[0].parent.mkdir(parents=True)
+    for program in programs:
+        program.write_text("2.5.16")
+    document["networks"]["tiny"] = {"system": "fabric", "mode": "block", "binaries": str(tmp_path / "fabric")}
+    plan = make_plan(load(document, tmp_path), cores=2)
+    store = Store(tmp_path / "toy")
+    store.begin(plan, {}, with_fabric(HOST, plan.spec.networks))
+    store.resume(plan, {}, with_fabric(HOST, plan.spec.networks))
+    for program in programs:
+        program.write_text("3.1.5")
+        with pytest.raises(SpecError, match=r"another build or machine \(fabric [0-9a-f]{12}, now [0-9a-f]{12}\)"):
+            store.resume(plan, {}, with_fabric(HOST, plan.spec.networks))
+        program.write_text("2.5.16")
+    store.resume(plan, {}, with_fabric(HOST, plan.spec.networks))
+    assert str(tmp_path / "fabric") not in json.dumps(store.document.host.model_dump())
 
 
 @pytest.mark.parametrize(("what", "now"), [("kernel", "6.19"), ("cpu", "another CPU")])
