@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,6 +45,8 @@ from qioi.processes.errors import BusyError, LabError
 Progress = Callable[[str, float, float], None]
 #: Repeats that may be lost in one run to a busy machine, even if fewer were asked for.
 LOSSES = 5
+#: What a write fails with where a disk, or a user's part of it, is full.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 #: The maximum that a smoke run assumes, in tps.
 SMOKE_MAXIMUM = 60.0
 
@@ -173,10 +176,11 @@ class Session:
                     for cell in cells:
                         figures[cell.key] = self._cell(number, label, cell, lab, network, maxima)
             return self._store.finish(number, figures, judged=not self._plan.smoke, calibration=calibration)
-        except (KeyboardInterrupt, OSError):
+        except (KeyboardInterrupt, OSError) as error:
             # Any other failure's logs are kept. An interruption needs none, and a full disk needs the room.
-            with uninterrupted():
-                shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, KeyboardInterrupt) or error.errno in FULL:
+                with uninterrupted():
+                    shutil.rmtree(folder, ignore_errors=True)
             raise
 
     def _bench(self, number: int, label: str, cell: Cell) -> CellFigures:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +56,24 @@ def test_the_last_failure_keeps_its_logs_and_is_no_repeat(
     assert not failed.with_name("1.failed").joinpath("first").exists()
     assert failed.with_name("1.failed").joinpath("logs-tiny").exists()
     assert [repeat.number for repeat in Summary(store).repeats] == [1]
+
+
+@pytest.mark.parametrize("why", ["ENOSPC", "EDQUOT", "EIO", "EROFS", "EMFILE"])
+def test_of_the_systems_errors_a_full_disk_alone_takes_the_logs(
+    alone: Plan, base_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    number = getattr(errno, why)
+
+    def fails(folder: Path) -> None:
+        (folder / "log").write_text("why")
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("qioi.experiment.session.calibrate", fails)
+    store = Store(tmp_path / "run" / "toy")
+    session = Session(replace(alone, smoke=False), store, tmp_path / "lab", base_port, lambda *_: None)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        session.run()
+    assert (store.folder(1) / "log").exists() == (why not in {"ENOSPC", "EDQUOT"})
 
 
 def test_a_failure_of_another_repeat_takes_the_place_of_the_last(tmp_path: Path) -> None:
