@@ -22,6 +22,7 @@ from qioi.experiment.pin import Pin
 from qioi.experiment.plan import Cell
 from qioi.experiment.profiling import Profiler
 from qioi.experiment.spec import NeighbourSpec, ProtectionSpec
+from qioi.kernel.files import is_gone
 from qioi.lab.daemon import DAEMON_GROUP, Daemon, daemon_config
 from qioi.lab.demo import default_threshold
 from qioi.lab.flush_probe import FlushProbe
@@ -29,6 +30,7 @@ from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.network import Network
 from qioi.lab.readiness import follower
 from qioi.lab.sampler import Sampler, write_samples
+from qioi.processes.cgroups import Group
 
 Tick = Callable[[float], None]
 
@@ -108,9 +110,7 @@ class Measurement:
             return None
         if protection.shares is not None:
             for name in self._roles:
-                group = self._lab.tree.group(name)
-                stack.callback(group.set_shares, group.shares())
-                group.set_shares(protection.shares)
+                set_by_hand(stack, self._lab.tree.group(name), protection.shares)
             return None
         return stack.enter_context(Daemon(self._lab, self._config(protection), self._directory))
 
@@ -192,3 +192,17 @@ class Measurement:
             tick(seconds)
             due = max(due + timing.sample, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
+
+
+def set_by_hand(stack: contextlib.ExitStack, group: Group, shares: int) -> None:
+    """Set a group's shares until the stack is left. Where the group is gone by then, what ended it is the error."""
+
+    def put_back(before: int) -> None:
+        try:
+            group.set_shares(before)
+        except OSError as error:
+            if not is_gone(error):
+                raise
+
+    stack.callback(put_back, group.shares())
+    group.set_shares(shares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import platform
@@ -21,6 +22,7 @@ from qioi.experiment.drivers import (
     together,
 )
 from qioi.experiment.kernel_work import TICKS, accounts_apart, kernel_seconds, thread_seconds
+from qioi.experiment.measure import set_by_hand
 from qioi.experiment.metrics import known_metric, metric
 from qioi.experiment.neighbours import Nobody, set_quota
 from qioi.experiment.plan import Cell
@@ -46,6 +48,22 @@ def test_a_quota_caps_a_real_group(tree: Tree) -> None:
         assert int((directory / "cpu.cfs_period_us").read_text()) == 100_000
     else:
         assert (directory / "cpu.max").read_text().split() == ["25000", "100000"]
+
+
+def test_shares_by_hand_go_back_and_hide_no_error_where_their_group_is_gone(tree: Tree) -> None:
+    stays, goes = (tree.group(name).create() for name in ("peer1", "peer2"))
+
+    def measure() -> None:
+        with contextlib.ExitStack() as stack:
+            for group in (stays, goes):
+                set_by_hand(stack, group, 4096)
+            assert [group.shares() for group in (stays, goes)] == [4096, 4096]
+            tree.remove((goes,))  # as an engine does where a container has ended
+            raise LabError("peer2 ended")
+
+    with pytest.raises(LabError, match="peer2 ended"):
+        measure()
+    assert stays.shares() == 1024
 
 
 ENTRY: dict[str, Any] = {
