@@ -21,14 +21,13 @@ from qioi.commands.options import plain_console
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.host import describe, with_fabric
-from qioi.experiment.places import DISK, MEMORY, media, own_folder
+from qioi.experiment.places import media, own_folder, usual_folder
 from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only, with_binaries
 from qioi.experiment.scale import RULE
 from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec
 from qioi.experiment.standard import at_standard
 from qioi.experiment.store import Store, lock_name
-from qioi.lab.demo import demo_directory
 from qioi.lab.lock import exclusive
 from qioi.lab.machine import machine
 from qioi.lab.options import RUNTIMES, Runtime
@@ -109,8 +108,10 @@ class Asked:
     folder: Path | None = None
 
     def directory_of(self, spec: ExperimentSpec) -> Path:
-        """Say where the ledgers of an experiment stand."""
-        return self.folder or (DISK if spec.disk else demo_directory(MEMORY, DISK))
+        """Say where the ledgers of an experiment stand. SpecError: they cannot go on where they stood."""
+        store = Store(self.output / spec.name)
+        begun = store.document if self.resume and store.begun else None
+        return self.folder or usual_folder(spec, {} if begun is None or begun.folder else begun.media)
 
     def command(self, spec: ExperimentSpec) -> str:
         """Give the command that measures the same again; folders of binaries and of ledgers are the reader's own."""

@@ -5,12 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from qioi.experiment.errors import SpecError
+from qioi.experiment.spec import ExperimentSpec
 from qioi.experiment.system import NetworkSpec
+from qioi.lab.demo import ROOM, demo_directory
 from qioi.lab.flush_probe import file_system
 from qioi.lab.lab import digest_of
 
 #: Always one of these unless a run names its own, so that the next run removes what a killed one has left.
 MEMORY, DISK = Path("/dev/shm/qioi-experiment"), Path("/var/lib/qioi-experiment")
+
+
+def usual_folder(spec: ExperimentSpec, noted: Mapping[str, str]) -> Path:
+    """Choose where an experiment's ledgers stand where a run names no folder: in memory if there is room, or on a disk.
+
+    A run that is gone on with stays on the media that it has ``noted``. SpecError: these are in memory, without room.
+    """
+    usual = DISK if spec.disk else demo_directory(MEMORY, DISK)
+    if spec.disk or not noted or media(spec.networks, usual) == noted:
+        return usual
+    if usual == MEMORY:
+        return DISK
+    if media(spec.networks, MEMORY) != noted:
+        return usual  # who compares both says so
+    room = f"{ROOM / 2**30:g} GiB"
+    raise SpecError(
+        [
+            f"{spec.name}: the run's ledgers stood in memory ({MEMORY}), where {room} are not free now, and not on a "
+            f"disk ({DISK}): free that memory, or begin a new run without --resume"
+        ]
+    )
 
 
 def standing(directory: Path, store: str | None) -> Path:

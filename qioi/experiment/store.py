@@ -96,8 +96,9 @@ class Store:
         # Runs of earlier versions did not note their benchmarks, media and folder.
         different = [key for key in wanted if key in noted and getattr(document, key) != getattr(ours, key)]
         if different:
+            options = "its own options" + (", --dir among them" if {"media", "folder"} & {*different} else "")
             raise SpecError(
-                [f"{self.directory} is a run of something else ({', '.join(different)} differ): name its own options"]
+                [f"{self.directory} is a run of something else ({', '.join(different)} differ): name {options}"]
             )
         if host is not None and wanting(plan, self.repeats()):
             self._check_build(host)

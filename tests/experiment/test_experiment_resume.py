@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from toy_experiment import HOST, filled, load, row
 
+from qioi.commands.experiment import Asked
+from qioi.experiment import places
 from qioi.experiment.errors import SpecError
 from qioi.experiment.host import with_fabric
-from qioi.experiment.places import DISK, MEMORY, own_folder
+from qioi.experiment.places import DISK, MEMORY, media, own_folder
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.run_files import Host
 from qioi.experiment.store import Store
@@ -57,12 +59,47 @@ def test_a_run_on_another_medium_is_not_gone_on_with(plan: Plan, tmp_path: Path)
     store = Store(tmp_path / "toy")
     store.begin(plan, {"tiny": "memory"}, HOST)
     store.resume(plan, {"tiny": "memory"}, HOST)
-    with pytest.raises(SpecError, match=r"media differ"):
+    with pytest.raises(SpecError, match=r"media differ\): name its own options, --dir among them$"):
         store.resume(plan, {"tiny": "disk"}, HOST)
     noted = json.loads((store.directory / "run.json").read_text())
     del noted["media"]  # as runs of earlier versions
     (store.directory / "run.json").write_text(json.dumps(noted))
     store.resume(plan, {"tiny": "disk"}, HOST)
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
+    """A host with memory and a disk, whose memory has ``free`` room or not."""
+    found = {"free": True}
+    monkeypatch.setattr(places, "file_system", lambda path: "tmpfs" if path.is_relative_to("/dev/shm") else "ext4")
+    monkeypatch.setattr(places, "demo_directory", lambda memory, disk: memory if found["free"] else disk)
+    return found
+
+
+@pytest.mark.parametrize(("began", "free", "place"), [(MEMORY, True, MEMORY), (DISK, True, DISK), (DISK, False, DISK)])
+def test_a_run_stays_on_its_medium(
+    plan: Plan, tmp_path: Path, room: dict[str, bool], began: Path, free: bool, place: Path
+) -> None:
+    """However much memory is free at the moment."""
+    Store(tmp_path / "toy").begin(plan, media(plan.spec.networks, began), HOST)
+    room["free"] = free
+    assert Asked(output=tmp_path, resume=True).directory_of(plan.spec) == place
+
+
+def test_a_run_in_memory_that_has_no_room_now_says_what_to_do(
+    plan: Plan, tmp_path: Path, room: dict[str, bool]
+) -> None:
+    Store(tmp_path / "toy").begin(plan, media(plan.spec.networks, MEMORY), HOST)
+    room["free"] = False
+    with pytest.raises(SpecError) as refused:
+        Asked(output=tmp_path, resume=True).directory_of(plan.spec)
+    (line,) = refused.value.problems
+    assert line == (
+        f"toy: the run's ledgers stood in memory ({MEMORY}), where 4 GiB are not free now, and not on a disk ({DISK}): "
+        "free that memory, or begin a new run without --resume"
+    )
+    assert Asked(output=tmp_path / "new").directory_of(plan.spec) == DISK
+    assert Asked(output=tmp_path, resume=True, folder=tmp_path).directory_of(plan.spec) == tmp_path
 
 
 def test_a_run_in_another_folder_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
