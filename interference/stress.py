@@ -40,13 +40,22 @@ def stress_binary() -> str:
 
 
 class StressNg:
-    """N instances of one kind below ``tree``."""
+    """N instances of one kind below ``tree``. Their files go to ``scratch``, by default beside their logs."""
 
     unit = "bogo ops/s"
 
-    def __init__(self, tree: Tree, kind: Kind, count: int, directory: Path, shares: int = DEFAULT_SHARES) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        kind: Kind,
+        count: int,
+        directory: Path,
+        shares: int = DEFAULT_SHARES,
+        scratch: Path | None = None,
+    ) -> None:
         self.names = tuple(f"stress-{kind}{index + 1}" for index in range(count))
         self._tree, self._kind, self._directory, self._shares = tree, kind, directory, shares
+        self._files = scratch or directory
         self._processes: dict[str, Running] = {}
 
     @property
@@ -108,7 +117,7 @@ class StressNg:
         return ()
 
     def _scratch(self, name: str) -> Path:
-        return self._directory / f"{name}.tmp"
+        return self._files / f"{name}.tmp"
 
     def _log(self, name: str) -> Path:
         return self._directory / f"{name}.log"

@@ -62,19 +62,19 @@ class SysbenchNeighbours:
         return tuple(total_over_time(self._sysbench.reports()))
 
 
-def make_neighbours(spec: NeighbourSpec, tree: Tree, directory: Path) -> Neighbours:
-    """Give an arm's neighbours, not yet started."""
-    neighbours = _make(spec, tree, directory)
+def make_neighbours(spec: NeighbourSpec, tree: Tree, directory: Path, scratch: Path | None = None) -> Neighbours:
+    """Give an arm's neighbours, not yet started. Those that disturb a disk write to ``scratch``."""
+    neighbours = _make(spec, tree, directory, scratch)
     return neighbours if spec.bouts is None else Bouts(neighbours, spec.bouts)
 
 
-def _make(spec: NeighbourSpec, tree: Tree, directory: Path) -> Neighbours:
+def _make(spec: NeighbourSpec, tree: Tree, directory: Path, scratch: Path | None) -> Neighbours:
     if spec.sysbench:
         return SysbenchNeighbours(spec.sysbench, tree, directory, spec.shares)
     if spec.stress_memory:
         return StressNg(tree, "memory", spec.stress_memory, directory, spec.shares)
     if spec.stress_io:
-        return StressNg(tree, "io", spec.stress_io, directory, spec.shares)
+        return StressNg(tree, "io", spec.stress_io, directory, spec.shares, scratch)
     if spec.command is not None:
         return Programs(tree, spec.command, spec.programs, directory, spec.shares)
     if spec.spark:

@@ -19,6 +19,7 @@ from qioi.experiment.kinds import make_neighbours
 from qioi.experiment.neighbours import Neighbours, set_quota
 from qioi.experiment.orderers_on_disk import flushed
 from qioi.experiment.pin import Pin
+from qioi.experiment.places import scratch_of
 from qioi.experiment.plan import Cell
 from qioi.experiment.profiling import Profiler
 from qioi.experiment.spec import NeighbourSpec, ProtectionSpec
@@ -62,7 +63,9 @@ class Measurement:
         self._directory.mkdir(parents=True, exist_ok=True)
         timing, spec = self._cell.timing, self._cell.arm.neighbours
         with contextlib.ExitStack() as stack:
-            neighbours = make_neighbours(spec, self._lab.tree, self._directory)
+            ledgers = flushed(self._lab.directory, self._cell.network.store)
+            scratch = scratch_of(ledgers, self._directory)
+            neighbours = make_neighbours(spec, self._lab.tree, self._directory, scratch)
             stack.callback(neighbours.stop)
             neighbours.prepare()
             self._cap(spec, neighbours)
@@ -71,7 +74,7 @@ class Measurement:
             driver = self._drive(stack)
             sampler = self._sampler(neighbours)
             stack.callback(sampler.close)
-            probe = stack.enter_context(FlushProbe(flushed(self._lab.directory, self._cell.network.store)))
+            probe = stack.enter_context(FlushProbe(ledgers))
             profiler = stack.enter_context(Profiler(self._groups(neighbours), timing.profile))
             self._watch(driver, sampler, neighbours, pin, daemon, profiler, tick)
             found = driver.result()

@@ -44,6 +44,11 @@ def standing(directory: Path, store: str | None) -> Path:
     return DISK if store == "disk" else MEMORY
 
 
+def scratch_of(ledgers: Path, own: Path) -> Path:
+    """Choose where neighbours write that are to disturb a disk: on the ledgers', or to their own folder."""
+    return own if in_memory(ledgers) else ledgers
+
+
 def media(networks: Mapping[str, NetworkSpec], directory: Path) -> dict[str, str]:
     """Say of each network whether its ledgers stand in "memory" or on a "disk", where ``directory`` is theirs."""
     return {

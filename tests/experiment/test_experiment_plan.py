@@ -140,6 +140,15 @@ def test_a_store_has_a_folder_of_its_kind(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert places.standing(tmp_path, None) == tmp_path
         assert places.standing(tmp_path, there) == (places.DISK if there == "disk" else places.MEMORY)
         assert places.standing(tmp_path, "orderers") == (tmp_path if here == "memory" else places.MEMORY)
+        own = tmp_path / "results"
+        assert places.scratch_of(tmp_path, own) == (own if here == "memory" else tmp_path)
+
+
+def test_where_neighbours_write_to_a_disk_the_ledgers_stand_on_one() -> None:
+    specs = [catalogue.find(name) for name in catalogue.names()]
+    writing = [spec for spec in specs if any(arm.neighbours.stress_io for arm in spec.arms)]
+    assert writing
+    assert all(spec.disk for spec in writing)
 
 
 @pytest.mark.parametrize("name", catalogue.names())

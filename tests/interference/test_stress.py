@@ -19,9 +19,11 @@ from qioi.processes.tree import Tree
 @pytest.mark.parametrize("kind", ["memory", "io"])
 def test_it_works_in_a_group_of_its_own_and_says_what_it_did(tree: Tree, tmp_path: Path, kind: Kind) -> None:
     assert shutil.which("stress-ng"), "stress-ng is not installed: `apt-get install stress-ng` brings it"
-    stress = StressNg(tree, kind, 1, tmp_path)
+    scratch, name = tmp_path / "disk", f"stress-{kind}1"
+    stress = StressNg(tree, kind, 1, tmp_path, scratch=scratch)
     stress.prepare()
     try:
+        assert [path.name for path in scratch.iterdir()] == [f"{name}.tmp"]
         assert [group.shares() for group in stress.groups] == [1024]
         assert stress.work(0, 0) is None
         stress.start()
@@ -35,7 +37,8 @@ def test_it_works_in_a_group_of_its_own_and_says_what_it_did(tree: Tree, tmp_pat
     assert (stress.work(0, 0) or 0) > 0
     assert not stress.groups[0].exists
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    assert not list(tmp_path.glob("*.tmp"))
+    assert not list(scratch.iterdir())
+    assert (tmp_path / f"{name}.log").exists()
 
 
 def test_the_work_of_those_that_were_killed_is_not_known(tree: Tree, tmp_path: Path) -> None:
