@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import click
@@ -106,6 +107,7 @@ class Asked:
     networks: Mapping[str, str] = field(default_factory=dict)
     binaries: str | None = None
     folder: Path | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def directory_of(self, spec: ExperimentSpec) -> Path:
         """Say where the ledgers of an experiment stand. SpecError: they cannot go on where they stood."""
@@ -115,7 +117,7 @@ class Asked:
 
     def command(self, spec: ExperimentSpec) -> str:
         """Give the command that measures the same again; folders of binaries and of ledgers are the reader's own."""
-        words = ["qioi", "experiment", "run", spec.name]
+        words = ["qioi", "experiment", "run", shlex.quote(self.files.get(spec.name, spec.name))]
         flags = {"standard": self.standard, "smoke": self.smoke, "paper-size": self.paper_size}
         words += [f"--{flag}" for flag, is_set in flags.items() if is_set]
         several = {"load": self.loads, "arm": self.arms, "network": self.only_networks}
@@ -221,6 +223,7 @@ def run(
     with one_line_errors():
         needs_plots()
         plans = [plan_of(spec, asked) for spec in catalogue.find_all(names)]
+        asked = replace(asked, files=catalogue.files(names))
         busy = f"another command is at work on this run, {directory}; wait for it to end"
         with exclusive(lock_name(directory), busy):
             measure(plans, asked, console)

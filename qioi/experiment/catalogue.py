@@ -39,12 +39,20 @@ def names() -> list[str]:
 
 def find(name: str) -> ExperimentSpec:
     """Read an experiment by its name, or a file by its path."""
-    path = Path(name)
-    if path.suffix in {".yaml", ".yml"}:
-        return load(path)
+    if _is_file(name):
+        return load(Path(name))
     if name not in bundled():
         raise SpecError([f"there is no experiment {name!r}: accepted are {', '.join(bundled())}, all, or a .yaml file"])
     return bundled()[name]
+
+
+def _is_file(word: str) -> bool:
+    return Path(word).suffix in {".yaml", ".yml"}
+
+
+def files(words: Iterable[str]) -> dict[str, str]:
+    """Give the paths, as they are given, of the experiments among these that are files, by their names."""
+    return {find(word).name: word for word in words if _is_file(word)}
 
 
 def find_all(words: Iterable[str]) -> list[ExperimentSpec]:

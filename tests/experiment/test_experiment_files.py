@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from toy_experiment import load
 
+from qioi.commands.experiment import Asked
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.summary import ABSOLUTE
@@ -194,6 +195,16 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         catalogue.load(tmp_path / "x.yaml")
     with pytest.raises(SpecError, match="no experiment 'fig_99': accepted are"):
         catalogue.find("fig_99")
+
+
+def test_a_run_of_a_file_notes_the_path_that_it_was_given(document: dict[str, Any], tmp_path: Path) -> None:
+    """By its name nobody finds it."""
+    (tmp_path / "my own").mkdir()
+    spec = load(document, tmp_path / "my own")
+    files = catalogue.files(["fig_3", str(tmp_path / "my own" / "toy.yaml"), "all"])
+    asked = Asked(files=files)
+    assert asked.command(spec) == f"qioi experiment run '{tmp_path}/my own/toy.yaml'"
+    assert asked.command(catalogue.find("fig_3")) == "qioi experiment run fig_3"
 
 
 @pytest.mark.parametrize(("command", "words"), [(["chaincode", "--help"], CONTRACTS), (["load", "--help"], WORKLOADS)])

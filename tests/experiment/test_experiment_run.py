@@ -187,6 +187,7 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(
     # A repeat that the machine was too noisy for is measured again, at most as often as there are repeats.
     assert sum(repeat.quiet for repeat in repeats) == 3 or len(repeats) == 6
     assert (output / "toy" / "repeats" / "1" / "repeat.json").read_text() == first
+    assert Store(output / "toy").document.command.startswith(f"qioi experiment run {file} ")
     host = json.loads((output / "toy" / "run.json").read_text())["host"]
     assert {"kernel", "cores", "pressure", "versions", "cgroup_hierarchies", "load_average", "seed"} <= host.keys()
 
