@@ -232,7 +232,7 @@ def run(
 def measure(plans: list[Plan], asked: Asked, console: Console) -> None:
     """Check everything, run, and write the page, also of a run that failed."""
     check_folders(plans, asked)
-    check_host(plans)
+    check_host(plans, lambda text: console.print(text, soft_wrap=True))
     try:
         run_all(plans, asked, console)
     except BaseException as error:

@@ -26,17 +26,18 @@ from qioi.experiment.run_files import Repeat
 from qioi.experiment.store import Store, wanting
 from qioi.experiment.system import BENCHED, DATABASES, WORKLOADS, NetworkSpec
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
+from qioi.lab.caliper_files import find_configs
 from qioi.lab.daemon import refuse_beside_another
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.machine import Snapshot, between
 from qioi.lab.network import Network, find_binary
-from qioi.lab.npm import find_node
+from qioi.lab.npm import find_node, install
 from qioi.lab.options import LabOptions
 from qioi.lab.sampler import Sampler
 from qioi.lab.signals import uninterrupted
-from qioi.lab.site import silent
+from qioi.lab.site import Say, silent
 from qioi.lab.systems import SYSTEMS
 from qioi.monitor.profile.perf import ProfileError, perf_binary
 from qioi.processes.errors import BusyError, LabError
@@ -51,10 +52,14 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 SMOKE_MAXIMUM = 60.0
 
 
-def check_host(plans: Iterable[Plan]) -> None:
-    """Raise if this host lacks what any cell needs, with every command that installs something, or has a daemon."""
+def check_host(plans: Iterable[Plan], say: Say = silent) -> None:
+    """Raise if this host lacks what any cell needs, with every command that installs something, or has a daemon.
+
+    Caliper is installed if it is needed, and nothing else is missing.
+    """
     problems: dict[str, None] = {}
-    for cell in (cell for plan in plans for cell in plan.cells):
+    cells = [cell for plan in plans for cell in plan.cells]
+    for cell in cells:
         try:
             require(cell.arm.neighbours)
             # The host's own daemon may find containers, and raise them in the arms without protection too.
@@ -74,6 +79,8 @@ def check_host(plans: Iterable[Plan]) -> None:
             problems[str(error)] = None
     if problems:
         raise LabError("\n".join(problems))
+    if any(cell.load.driver == "caliper" for cell in cells):
+        install(find_configs(), say=say)
 
 
 class Session:

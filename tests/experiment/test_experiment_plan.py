@@ -250,6 +250,28 @@ def test_all_that_a_host_lacks_is_said_before_anything_starts(monkeypatch: pytes
     assert text.count("apt-get install sysbench") == 1
 
 
+def test_caliper_is_installed_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not in the first of its cells, hours later, in that cell's time."""
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    (bin_ / "npm").write_text(f"#!/bin/sh\n[ ! -e {tmp_path}/offline ] && mkdir node_modules\n")
+    (bin_ / "node").write_text("#!/bin/sh\necho v20.1.0\n")
+    for program in bin_.iterdir():
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    monkeypatch.setenv("QIOI_CACHE", str(tmp_path / "cache"))
+    plan = make_plan(only(catalogue.find("fig_10"), arms=["alone"]), cores=2)
+    (tmp_path / "offline").touch()
+    with pytest.raises(LabError, match="npm ci failed"):
+        check_host([plan])
+    (tmp_path / "offline").unlink()
+    said: list[str] = []
+    for _ in range(2):
+        check_host([plan], said.append)
+    assert [line.split()[0] for line in said] == ["installing"]
+    assert list((tmp_path / "cache").glob("npm/*/node_modules"))
+
+
 def test_a_system_replaces_the_files_where_its_networks_allow_it() -> None:
     fabric = catalogue.with_networks(catalogue.find("fig_8"), {"system": "fabric", "binaries": "/fabric"})
     assert {(one.system, one.binaries, one.messages) for one in fabric.networks.values()} == {
