@@ -15,6 +15,7 @@ from qioi.experiment.metrics import known_kind, known_metric, known_series
 from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, ProtectionSpec
 from qioi.experiment.system import BENCHED, LoadSpec, NetworkSpec
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
+from qioi.lab.systems import LEDGERS
 from qioi.processes.errors import LabError
 from qioi.settings import documents
 from qioi.settings.config import FileConfig
@@ -24,6 +25,8 @@ ALL = "all"
 DIRECTORY = Path(__file__).parent / "catalogue"
 #: Least repeats, so that the spread of a ratio can be seen.
 LEAST_REPEATS = 3
+#: Ways to order that have a leader, and so followers.
+LED = ("raft", "bft", "zyzzyva")
 
 
 @functools.cache
@@ -107,6 +110,7 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
     yield from _check_arms(spec)
     yield from _check_loads(spec)
     yield from _check_tenants(spec.loads, spec.networks)
+    yield from _check_followers(spec)
     if (short := spec.standard) is not None:
         points = [("networks", name, set(spec.networks)) for name in short.networks]
         points += [("loads", name, set(spec.loads)) for name in short.loads]
@@ -190,6 +194,21 @@ def _check_tenants(loads: Mapping[str, LoadSpec], networks: Mapping[str, Network
                 yield f"loads.{name}.tenants: {channel} is no channel of network {title}"
             if network.runtime == "docker":
                 yield f"loads.{name}.tenants: they run with the runtime process only, and network {title} has docker"
+
+
+def _check_followers(spec: ExperimentSpec) -> Iterator[str]:
+    """Say where neighbours are to be beside a follower of a network that has none."""
+    without = [
+        title
+        for title, network in spec.networks.items()
+        if network.system not in LEDGERS or network.consenter not in LED or network.orderers < 2
+    ]
+    for number, arm in enumerate(spec.arms):
+        if arm.neighbours.beside is not None and without:
+            yield (
+                f"arms.{number}.neighbours.beside: {arm.neighbours.beside}: there is none in network "
+                f"{', '.join(without)}: accepted are ledgers of two orderers or more by {', '.join(LED)}"
+            )
 
 
 def _check_round(load: LoadSpec, channel: str, contracts: Iterable[str]) -> Iterator[str]:

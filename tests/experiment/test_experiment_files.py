@@ -184,6 +184,38 @@ def test_beside_caliper_a_law_needs_a_number_for_t(
     )
 
 
+@pytest.mark.parametrize(
+    ("network", "accepted"),
+    [
+        ({"orderers": 2}, True),
+        ({"orderers": 4, "consenter": "zyzzyva"}, True),
+        ({"orderers": 4, "consenter": "bft"}, True),
+        ({"orderers": 3, "system": "fabric", "mode": "block"}, True),
+        ({"orderers": 1}, False),
+        ({"orderers": 3, "consenter": "solo"}, False),
+        ({"orderers": 3, "consenter": "kafka"}, False),
+        ({"orderers": 3, "consenter": "sequencer"}, False),
+        ({"orderers": 3, "system": "mysql", "chaincodes": ["kv"]}, False),
+    ],
+)
+def test_neighbours_are_beside_a_follower_where_there_is_one(
+    document: dict[str, Any], tmp_path: Path, network: dict[str, Any], accepted: bool
+) -> None:
+    document["networks"] = {"tiny": {"chaincodes": ["smallbank"], **network}}
+    document["loads"]["slow"]["chaincode"] = document["networks"]["tiny"]["chaincodes"][0]
+    document["arms"][1]["neighbours"]["beside"] = "follower"
+    if accepted:
+        assert load(document, tmp_path).arms[1].neighbours.beside == "follower"
+        return
+    with pytest.raises(SpecError) as caught:
+        load(document, tmp_path)
+    (problem,) = caught.value.problems
+    assert problem == (
+        f"{tmp_path / 'toy.yaml'}: arms.1.neighbours.beside: follower: there is none in network tiny: "
+        "accepted are ledgers of two orderers or more by raft, bft, zyzzyva"
+    )
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="No such file"):
         catalogue.load(tmp_path / "x.yaml")
