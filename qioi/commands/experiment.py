@@ -21,12 +21,13 @@ from qioi.commands.numbers import Finite
 from qioi.commands.options import plain_console
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
+from qioi.experiment.form import checked
 from qioi.experiment.host import describe, with_fabric
 from qioi.experiment.places import media, own_folder, usual_folder
 from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only, with_binaries
 from qioi.experiment.scale import RULE
 from qioi.experiment.session import Session, check_host
-from qioi.experiment.spec import ExperimentSpec
+from qioi.experiment.spec import ExperimentSpec, Timing
 from qioi.experiment.standard import at_standard
 from qioi.experiment.store import Store, lock_name
 from qioi.lab.lock import exclusive
@@ -254,9 +255,9 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
         spec = with_binaries(spec, asked.binaries)
     if asked.smoke:
         return make_smoke(spec, cores)
-    given = {"duration": asked.duration, "warmup": asked.warmup}
-    timing = own.model_copy(update={key: value for key, value in given.items() if value is not None})
-    timing = timing.model_copy(update={"profile": min(timing.profile, timing.duration)})
+    times = {"duration": asked.duration or own.duration, "warmup": asked.warmup or own.warmup}
+    times["profile"] = min(own.profile, times["duration"])
+    timing = checked(Timing, {**own.model_dump(), **times}, spec.name, "timing")
     return make_plan(spec, cores, paper_size=asked.paper_size, repeats=asked.repeats, timing=timing, seed=asked.seed)
 
 

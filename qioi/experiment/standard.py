@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from qioi.experiment.form import checked
 from qioi.experiment.plan import only
 from qioi.experiment.spec import ExperimentSpec, Timing
 
@@ -13,7 +14,7 @@ OWN = ("beyond the papers", "QiOi")
 
 
 def at_standard(spec: ExperimentSpec) -> tuple[ExperimentSpec, Timing]:
-    """Reduce an experiment to its standard points, and give its standard times.
+    """Reduce an experiment to its standard points, and give its standard times. SpecError: these are too short.
 
     The times that the file has for a whole run stay in the experiment, so that its page can name them.
     """
@@ -21,5 +22,6 @@ def at_standard(spec: ExperimentSpec) -> tuple[ExperimentSpec, Timing]:
     if short is None:
         return spec, spec.timing
     times = {"warmup": short.warmup, "duration": short.duration, "cooldown": short.cooldown}
-    timing = spec.timing.model_copy(update={**times, "profile": min(spec.timing.profile, short.duration)})
+    times |= {"sample": spec.timing.sample, "profile": min(spec.timing.profile, short.duration)}
+    timing = checked(Timing, times, spec.name, "standard")
     return only(spec, short.loads, short.arms, short.networks), timing

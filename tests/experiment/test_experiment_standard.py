@@ -59,6 +59,22 @@ def test_a_standard_has_its_own_times_and_points(document: dict[str, Any], tmp_p
     assert spec.timing.duration == 2.0
 
 
+@pytest.mark.parametrize(
+    ("words", "key"), [(("--duration", "2.5"), "timing"), (("--standard",), "standard")], ids=["option", "standard"]
+)
+def test_a_window_without_two_samples_is_refused(
+    document: dict[str, Any], tmp_path: Path, words: tuple[str, ...], key: str
+) -> None:
+    document["timing"] = {"warmup": 1.0, "duration": 9.0, "sample": 1.0}
+    document["standard"] = {"warmup": 1.0, "duration": 2.5}
+    load(document, tmp_path)
+    run = tmp_path / "run"
+    outcome = CliRunner().invoke(command, ["run", str(tmp_path / "toy.yaml"), "--output", str(run), *words])
+    said = "a duration of at least one second and two samples is accepted"
+    assert outcome.output == f"Error: toy: {key}: {said}\n"
+    assert not run.exists()
+
+
 def test_without_a_standard_an_experiment_stays_as_it_is(spec: ExperimentSpec) -> None:
     assert at_standard(spec) == (spec, spec.timing)
 
