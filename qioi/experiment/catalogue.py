@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from qioi.experiment.errors import SpecError
-from qioi.experiment.metrics import known_kind, known_metric, known_series
+from qioi.experiment.form import checked
+from qioi.experiment.metrics import SERIES, known_kind, known_metric, known_series, metric_names
 from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, ProtectionSpec
 from qioi.experiment.system import BENCHED, LoadSpec, NetworkSpec
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
@@ -94,9 +93,9 @@ def with_networks(spec: ExperimentSpec, changes: Mapping[str, str]) -> Experimen
     problems: list[str] = []
     for name, network in spec.networks.items():
         try:
-            networks[name] = NetworkSpec(**{**network.model_dump(), **changes})
-        except ValidationError as error:
-            problems += [f"{spec.name}: networks.{name}: {one['msg']}" for one in error.errors()]
+            networks[name] = checked(NetworkSpec, {**network.model_dump(), **changes}, spec.name, "networks", name)
+        except SpecError as error:
+            problems += error.problems
     problems += [f"{spec.name}: {problem}" for problem in _check_tenants(spec.loads, networks)]
     if problems:
         raise SpecError(problems)
@@ -117,9 +116,9 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
         points += [("arms", name, _arms(spec)) for name in short.arms]
         yield from _unknown("standard", points)
         if (gone := max(arm.neighbours.go or 0.0 for arm in spec.arms)) > short.duration:
-            yield f"standard.duration: accepted is from {gone:g} on, when the neighbours go"
+            yield f"standard.duration: {short.duration:g}: accepted is from {gone:g} on, when the neighbours go"
     for number, figure in enumerate(spec.figures):
-        yield from (f"figures.{number}: {problem}" for problem in _check_figure(spec, figure))
+        yield from (f"figures.{number}.{problem}" for problem in _check_figure(spec, figure))
     sentences = [("papers", number, one) for number, one in enumerate(spec.papers)]
     for key, number, claim in [*sentences, *(("goals", number, one) for number, one in enumerate(spec.goals))]:
         places = (
@@ -132,7 +131,7 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
         )
         yield from _unknown(f"{key}.{number}", places)
         if not known_metric(claim.metric):
-            yield f"{key}.{number}.metric: there is no metric {claim.metric!r}"
+            yield f"{key}.{number}.metric: {_unknown_metric(claim.metric)}"
 
 
 def _arms(spec: ExperimentSpec) -> set[str]:
@@ -140,20 +139,19 @@ def _arms(spec: ExperimentSpec) -> set[str]:
 
 
 def _check_arms(spec: ExperimentSpec) -> Iterator[str]:
-    seen: set[str] = set()
     for number, arm in enumerate(spec.arms):
-        if arm.name in seen:
-            yield f"arms.{number}.name: {arm.name} is there twice"
-        if arm.against is not None and arm.against not in seen:
-            yield f"arms.{number}.against: {arm.against} is no arm before this one"
-        if arm.against is None and number > 0:
-            yield f"arms.{number}.against: every arm but the first names the arm that it is compared with"
-        if arm.neighbours.go is not None and arm.neighbours.go > spec.timing.duration:
-            yield f"arms.{number}.neighbours.go: accepted is at most the duration, {spec.timing.duration:g}"
+        before = [one.name for one in spec.arms[:number]]
+        if arm.name in before:
+            yield f"arms.{number}.name: {arm.name} is there twice: accepted are distinct names"
+        if number > 0 and arm.against not in before:
+            yield f"arms.{number}.against: {arm.against or 'missing'}: accepted are those before: {', '.join(before)}"
+        if number == 0 and arm.against is not None:
+            yield f"arms.0.against: {arm.against}: accepted is none: the first arm is compared with no other"
+        if (go := arm.neighbours.go) is not None and go > spec.timing.duration:
+            yield f"arms.{number}.neighbours.go: {go:g}: accepted is at most the duration, {spec.timing.duration:g}"
         if arm.protection is not None and arm.protection.law is not None:
             yield from (f"arms.{number}.protection.daemon.{one}" for one in _check_daemon(arm.protection.daemon))
             yield from (f"arms.{number}.protection.threshold: {one}" for one in _check_owed(spec, arm.protection))
-        seen.add(arm.name)
 
 
 def _check_owed(spec: ExperimentSpec, protection: ProtectionSpec) -> Iterator[str]:
@@ -176,12 +174,17 @@ def _check_loads(spec: ExperimentSpec) -> Iterator[str]:
     for name, load in spec.loads.items():
         for title, network in spec.networks.items():
             if (load.driver == "bench") != (network.system in BENCHED):
-                yield f"loads.{name}.driver: {load.driver} does not drive network {title}, a {network.system}"
+                drives = "is bench" if network.system in BENCHED else "are load and caliper"
+                yield (
+                    f"loads.{name}.driver: {load.driver} does not drive network {title}, a {network.system}: "
+                    f"accepted {drives}"
+                )
             if network.system in BENCHED:
                 continue
             offered = {chaincode.split("=", 1)[0] for chaincode in network.chaincodes}
             if load.driver == "load" and load.chaincode not in offered:
-                yield f"loads.{name}.chaincode: {load.chaincode} is not among the chaincodes of network {title}"
+                has = ", ".join(sorted(offered))
+                yield f"loads.{name}.chaincode: {load.chaincode}: accepted are those of network {title}: {has}"
             if load.driver == "caliper":
                 yield from (f"loads.{name}: {problem}" for problem in _check_round(load, network.channels[0], offered))
 
@@ -191,7 +194,8 @@ def _check_tenants(loads: Mapping[str, LoadSpec], networks: Mapping[str, Network
     for name, load in ((name, load) for name, load in loads.items() if load.tenants):
         for title, network in networks.items():
             for channel in load.tenants.keys() - set(network.channels):
-                yield f"loads.{name}.tenants: {channel} is no channel of network {title}"
+                has = ", ".join(network.channels)
+                yield f"loads.{name}.tenants: {channel}: accepted are the channels of network {title}: {has}"
             if network.runtime == "docker":
                 yield f"loads.{name}.tenants: they run with the runtime process only, and network {title} has docker"
 
@@ -223,14 +227,15 @@ def _check_round(load: LoadSpec, channel: str, contracts: Iterable[str]) -> Iter
 
 
 def _check_figure(spec: ExperimentSpec, figure: FigureSpec) -> Iterator[str]:
-    what, known = {"time": ("series", known_series), "boxes": ("kind", known_kind)}.get(
-        figure.kind, ("metric", known_metric)
-    )
+    what, known, accepted = {
+        "time": ("series", known_series, SERIES),
+        "boxes": ("kind", known_kind, ("kind.NAME",)),
+    }.get(figure.kind, ("metric", known_metric, metric_names()))
     for metric in figure.metrics:
         if not known(metric):
-            yield f"metrics: there is no {what} {metric!r}"
+            yield f"metrics: there is no {what} {metric!r}: accepted are {', '.join(accepted)}"
     if figure.kind == "lines" and figure.x != "axis" and not known_metric(figure.x):
-        yield f"x: accepted are axis and a metric, not {figure.x!r}"
+        yield f"x: {_unknown_metric(figure.x)}, axis"
     panels = len(figure.arms or spec.arms)
     panels *= len(spec.networks) if figure.network is None else 1
     panels *= len(figure.loads or spec.loads) if figure.load is None else 1
@@ -240,6 +245,10 @@ def _check_figure(spec: ExperimentSpec, figure: FigureSpec) -> Iterator[str]:
     places += [("loads", load, set(spec.loads)) for load in figure.loads]
     yield from _unknown("", [*places, ("load", figure.load, set(spec.loads))])
     yield from _unknown("", [("network", figure.network, set(spec.networks))])
+
+
+def _unknown_metric(name: str) -> str:
+    return f"there is no metric {name!r}: accepted are {', '.join(metric_names())}"
 
 
 def _unknown(where: str, places: object) -> Iterator[str]:

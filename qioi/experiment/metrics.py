@@ -127,6 +127,12 @@ def known_metric(name: str) -> bool:
     return name in METRICS or rest in _STAGES.get(kind, ())
 
 
+def metric_names() -> list[str]:
+    """List what a file may name; tenants and kinds of operations have names of their own."""
+    stages = [f"{kind}.{stage}" for kind, names in _STAGES.items() for stage in names]
+    return [*METRICS, *stages, "tenant.CHANNEL.METRIC", *(f"kind.NAME.{part}" for part in _KIND)]
+
+
 def known_kind(name: str) -> bool:
     """Whether it names a kind of operation, for a box plot."""
     kind, _, function = name.partition(".")

@@ -280,7 +280,7 @@ def test_a_system_replaces_the_files_where_its_networks_allow_it() -> None:
     with pytest.raises(SpecError) as refused:
         catalogue.with_networks(catalogue.find("laws"), {"system": "fabric"})
     assert refused.value.problems == (
-        "laws: networks.stream: Value error, system fabric has mode block and consenter raft only, and no workers",
+        "laws: networks.stream: system fabric has mode block and consenter raft only, and no workers",
     )
 
 
