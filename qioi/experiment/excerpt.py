@@ -20,11 +20,12 @@ def write_excerpt(directory: Path, to: Path, most: float = MOST) -> Path:
     """Write the excerpt of a run's folder in place of what was written to ``to`` before, and return its page.
 
     LabError if ``to`` holds something else, if the run has no finished repeat, or if the excerpt takes more than
-    ``most`` megabytes; nothing changes then.
+    ``most`` megabytes; nothing changes then. What a call that was killed has put aside, the next call puts back first.
     """
+    new, before = (to.with_name(f"{to.name}.{what}") for what in ("new", "before"))
+    put_back(before, to)
     if to.exists() and any(to.iterdir()) and not (to / "report.html").exists():
         raise LabError(f"{to} holds something else than a run's excerpt: a new or empty folder is accepted")
-    new = to.with_name(f"{to.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     try:
         for file in data(directory):
@@ -37,11 +38,21 @@ def write_excerpt(directory: Path, to: Path, most: float = MOST) -> Path:
         size = sum(file.stat().st_size for file in new.rglob("*") if file.is_file()) / 1e6
         if size > most:
             raise LabError(f"the excerpt of {directory} would take {size:.1f} MB: at most {most:g} MB are accepted")
-        shutil.rmtree(to, ignore_errors=True)
+        shutil.rmtree(before, ignore_errors=True)
+        if to.exists():
+            to.rename(before)
         new.rename(to)
+        shutil.rmtree(before, ignore_errors=True)
     finally:
+        put_back(before, to)
         shutil.rmtree(new, ignore_errors=True)
     return to / "report.html"
+
+
+def put_back(before: Path, to: Path) -> None:
+    """Rename an excerpt back whose successor did not take its place."""
+    if before.exists() and not to.exists():
+        before.rename(to)
 
 
 def data(directory: Path) -> Iterator[Path]:

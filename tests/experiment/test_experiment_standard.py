@@ -164,6 +164,32 @@ def test_an_excerpt_that_is_too_large_is_refused_and_leaves_the_one_before(run: 
     assert not (tmp_path / "kept.new").exists()
 
 
+@pytest.mark.slow
+def test_an_interruption_leaves_the_excerpt_before(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, rename = tmp_path / "kept", Path.rename
+    before = write_excerpt(run, kept).read_text()
+
+    def interrupted(path: Path, target: Path) -> Path:
+        if path.name == "kept.new":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_excerpt(run, kept)
+    assert (kept / "report.html").read_text() == before
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("kept")) == ["kept"]
+
+
+def test_what_a_killed_call_has_put_aside_is_put_back(plan: Plan, tmp_path: Path) -> None:
+    filled(Store(tmp_path / "run" / "toy"), plan, [])
+    (tmp_path / "kept.before").mkdir()
+    (tmp_path / "kept.before" / "report.html").write_text("mine")
+    with pytest.raises(LabError, match="no finished repeat"):
+        write_excerpt(tmp_path / "run", tmp_path / "kept")
+    assert (tmp_path / "kept" / "report.html").read_text() == "mine"
+
+
 def test_a_run_without_a_finished_repeat_has_no_excerpt(plan: Plan, tmp_path: Path) -> None:
     filled(Store(tmp_path / "run" / "toy"), plan, [])
     with pytest.raises(LabError, match="no finished repeat"):
