@@ -24,7 +24,7 @@ from qioi.commands.numbers import Finite
 from qioi.commands.options import plain_console
 from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
-from qioi.kubernetes.resizer import erasure, is_raised, left_over, replacement
+from qioi.kubernetes.resizes import erasure, is_raised, left_over, replacement
 
 Policy = Mapping[str, Any]
 POLICIES = "isolationpolicies.qioi.io"

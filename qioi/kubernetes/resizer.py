@@ -18,9 +18,22 @@ from pathlib import Path
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.levers.lever import PodId
 from qioi.kubernetes.client import STRATEGIC, Api, ApiError, Object
-from qioi.kubernetes.pods import Pod, told_container
+from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, original_of, read_request
-from qioi.kubernetes.resizes import PAUSE, REFUSED, Do, Record, after_resize, begin, refused, request_for, step
+from qioi.kubernetes.resizes import (
+    PAUSE,
+    REFUSED,
+    Do,
+    Record,
+    after_resize,
+    begin,
+    erasure,
+    left_over,
+    refused,
+    replacement,
+    request_for,
+    step,
+)
 
 log = logging.getLogger("qioi")
 
@@ -345,49 +358,3 @@ def record_of(entry: Entry) -> Record | None:
     if not isinstance(pod, PodId) or entry.file != FILE or len(path) != 3:
         return None
     return Record(path[0], path[1], pod.uid, path[2], pod.asked, entry.ours, noted=True)
-
-
-def is_raised(cpu: CpuRequest) -> bool:
-    """Whether a pod's annotation is plausible: QiOi only raises requests, but a pod's users may write annotations."""
-    original, asked = milli(cpu.original or ""), milli(cpu.asked)
-    return original is not None and asked is not None and 0 <= original <= asked
-
-
-def left_over(pod: Object) -> Record | None:
-    """Make a record from a pod's annotation, where the journal is lost; ``None`` if nothing tells of which container.
-
-    A raised request is ours. One that is not raised is not ours: it stays, and the annotation is removed.
-    """
-    container = told_container(pod)
-    if container is None:
-        return None
-    cpu, metadata = read_request(pod, container), pod["metadata"]
-    name = str(metadata.get("namespace", "")), str(metadata["name"])
-    ours = (milli(cpu.asked) or 0,) if is_raised(cpu) else ()
-    return Record(*name, str(metadata["uid"]), container, cpu.original or "", ours, noted=True)
-
-
-def request_path(cpu: CpuRequest) -> str:
-    """Give the JSON path of a container's request in its pod's object."""
-    return f"/spec/containers/{cpu.position}/resources/requests/cpu"
-
-
-def replacement(record: Record, cpu: CpuRequest, request: str) -> list[dict[str, str]]:
-    """Make the JSON patch that sets a pod's request to ``request``, if the pod is as seen."""
-    return [*as_seen(record, cpu), {"op": "replace", "path": request_path(cpu), "value": request}]
-
-
-def erasure(record: Record, cpu: CpuRequest) -> list[dict[str, str]]:
-    """Make the JSON patch that removes a pod's annotation, if the pod is as seen; without one, only the tests."""
-    if cpu.original is None:
-        return as_seen(record, cpu)
-    where = "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")
-    return [*as_seen(record, cpu), {"op": "remove", "path": where}]
-
-
-def as_seen(record: Record, cpu: CpuRequest) -> list[dict[str, str]]:
-    """Make the tests of a JSON patch, by which the server refuses it if the pod or its request has changed."""
-    tests = [("/metadata/uid", record.uid), (f"/spec/containers/{cpu.position}/name", record.container)]
-    if cpu.asked:
-        tests.append((request_path(cpu), cpu.asked))
-    return [{"op": "test", "path": path, "value": value} for path, value in tests]

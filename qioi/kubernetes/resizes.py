@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from qioi.controller.guard.rule import Whose, whose
-from qioi.kubernetes.pods import Pod
-from qioi.kubernetes.requests import CpuRequest, hindrance, is_step, milli, shares_of
+from qioi.kubernetes.client import Object
+from qioi.kubernetes.pods import Pod, told_container
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, is_step, milli, read_request, shares_of
 from qioi.model import MAX_SHARES, MIN_SHARES
 
 #: Least seconds between two changes of one pod's request, each of which the kubelet and the API server work for.
@@ -77,6 +78,26 @@ def begin(pod: Pod) -> Record | None:
     return Record(pod.namespace, pod.name, pod.uid, pod.main, pod.cpu.asked)
 
 
+def is_raised(cpu: CpuRequest) -> bool:
+    """Whether a pod's annotation is plausible: QiOi only raises requests, but a pod's users may write annotations."""
+    original, asked = milli(cpu.original or ""), milli(cpu.asked)
+    return original is not None and asked is not None and 0 <= original <= asked
+
+
+def left_over(pod: Object) -> Record | None:
+    """Make a record from a pod's annotation, where the journal is lost; ``None`` if nothing tells of which container.
+
+    A raised request is ours. One that is not raised is not ours: it stays, and the annotation is removed.
+    """
+    container = told_container(pod)
+    if container is None:
+        return None
+    cpu, metadata = read_request(pod, container), pod["metadata"]
+    name = str(metadata.get("namespace", "")), str(metadata["name"])
+    ours = (milli(cpu.asked) or 0,) if is_raised(cpu) else ()
+    return Record(*name, str(metadata["uid"]), container, cpu.original or "", ours, noted=True)
+
+
 def step(record: Record, cpu: CpuRequest | None, now: float, pause: float = PAUSE) -> tuple[Do, int | None]:
     """Give the next step, and for a resize the request to ask for.
 
@@ -115,3 +136,29 @@ def after_resize(record: Record, current: int, asked: int, now: float) -> Record
 def in_force(record: Record, cpu: CpuRequest) -> int:
     """Give the shares that the kubelet has set for the request so far."""
     return shares_of(milli(cpu.actual) or milli(cpu.asked) or record.found)
+
+
+def request_path(cpu: CpuRequest) -> str:
+    """Give the JSON path of a container's request in its pod's object."""
+    return f"/spec/containers/{cpu.position}/resources/requests/cpu"
+
+
+def replacement(record: Record, cpu: CpuRequest, request: str) -> list[dict[str, str]]:
+    """Make the JSON patch that sets a pod's request to ``request``, if the pod is as seen."""
+    return [*as_seen(record, cpu), {"op": "replace", "path": request_path(cpu), "value": request}]
+
+
+def erasure(record: Record, cpu: CpuRequest) -> list[dict[str, str]]:
+    """Make the JSON patch that removes a pod's annotation, if the pod is as seen; without one, only the tests."""
+    if cpu.original is None:
+        return as_seen(record, cpu)
+    where = "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")
+    return [*as_seen(record, cpu), {"op": "remove", "path": where}]
+
+
+def as_seen(record: Record, cpu: CpuRequest) -> list[dict[str, str]]:
+    """Make the tests of a JSON patch, by which the server refuses it if the pod or its request has changed."""
+    tests = [("/metadata/uid", record.uid), (f"/spec/containers/{cpu.position}/name", record.container)]
+    if cpu.asked:
+        tests.append((request_path(cpu), cpu.asked))
+    return [{"op": "test", "path": path, "value": value} for path, value in tests]

@@ -20,8 +20,7 @@ from qioi.kubernetes.pods import (
 )
 from qioi.kubernetes.reflector import key
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
-from qioi.kubernetes.resizer import left_over
-from qioi.kubernetes.resizes import Record
+from qioi.kubernetes.resizes import Record, left_over
 from qioi.model import Role
 
 LAYOUT = Layout(Driver.CGROUPFS)
