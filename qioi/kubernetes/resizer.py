@@ -18,7 +18,7 @@ from pathlib import Path
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.levers.lever import PodId
 from qioi.kubernetes.client import STRATEGIC, Api, ApiError, Object
-from qioi.kubernetes.pods import Pod
+from qioi.kubernetes.pods import Pod, is_ledgers
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, original_of, read_request
 from qioi.kubernetes.resizes import (
     PAUSE,
@@ -91,6 +91,7 @@ class Resizer:
         self._failed: dict[str, Failure] = {}  # by uid
         self._forbidden: set[str] = set()  # pods whose request we have no right to put back
         self._foreign: set[str] = set()
+        self._strays: set[str] = set()  # pods of no ledger, whose annotation alone says that their request was changed
         self._erased: set[str] = set()  # pods whose annotation is removed, but still seen
         self._untold: set[str] = set()  # pods whose annotation is of an unknown container, and that was said
         self._problems: dict[str, str] = {}
@@ -125,6 +126,7 @@ class Resizer:
                 if record is not None and request_for(record, pod.cpu, shares) == record.found:
                     record = None
             if record is not None:
+                self._strays.discard(pod.uid)
                 others = record.container != pod.main  # a label names another container now: first this one is restored
                 wanted = None if shares is None or others else request_for(record, pod.cpu, shares)
                 self._records[pod.uid] = replace(record, wanted=wanted)
@@ -217,6 +219,8 @@ class Resizer:
             record = left_over(pods[uid])
             if record is not None:
                 self._records[uid] = record
+                if not is_ledgers(pods[uid]):
+                    self._strays.add(uid)
             elif uid not in self._untold:
                 self._untold.add(uid)
                 where = pods[uid]["metadata"]
@@ -243,13 +247,11 @@ class Resizer:
                 self._update(record.uid, record)
             if target is not None:
                 self._resize(record, cpu, target, now)
-            elif do in (Do.ERASE, Do.GIVE_UP):
+            elif do is Do.ERASE:
                 self._erase(record, cpu)
-                if do is Do.GIVE_UP:
-                    log.warning("%s/%s: somebody else has set its request to %s: left alone",
-                                record.namespace, record.name, cpu.asked)  # fmt: skip
-                    self._foreign.add(record.uid)
                 self._drop(record.uid)
+            elif do is Do.GIVE_UP:
+                self._give_up(record, cpu)
             self._forbidden.discard(record.uid)
             self._failed.pop(record.uid, None)
             self._say(record.uid, None)
@@ -289,6 +291,21 @@ class Resizer:
             if error.status != FORBIDDEN or cpu.original is not None:
                 raise
 
+    def _give_up(self, record: Record, cpu: CpuRequest) -> None:
+        """Leave a request that is not ours alone for good. ApiError, OSError.
+
+        Without the right to remove the annotation it stays: there is nothing that somebody else has to put back.
+        """
+        try:
+            self._erase(record, cpu)
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+        log.warning("%s/%s: somebody else has set its request to %s: left alone",
+                    record.namespace, record.name, cpu.asked)  # fmt: skip
+        self._foreign.add(record.uid)
+        self._drop(record.uid)
+
     def _fail(self, record: Record, error: ApiError) -> None:
         """Note a failure, and refuse the pod if the server would refuse the same request again."""
         before = self._failed.get(record.uid, NEVER)
@@ -297,7 +314,7 @@ class Resizer:
         final = error.status in (400, 403) or (error.status == 422 and "is invalid" in str(error))
         if final and record.wanted is not None:
             self._refuse(record, f"its resize was refused: {error}")
-        elif error.status == FORBIDDEN:
+        elif error.status == FORBIDDEN and record.uid not in self._strays:
             self._failed[record.uid] = Failure(self._clock(), FORBIDDEN_PAUSE)
             self._note_forbidden(record, error)
         elif final:
@@ -326,7 +343,7 @@ class Resizer:
         with self._lock:
             known = self._records.get(uid, record)
             self._records[uid] = replace(record, wanted=known.wanted)
-            entries = [entry_of(one) for one in self._records.values()]
+            entries = self._entries()
         self._journal.store(entries)
 
     def _drop(self, uid: str) -> None:
@@ -335,8 +352,13 @@ class Resizer:
             self._failed.pop(uid, None)
             self._problems.pop(uid, None)
             self._forbidden.discard(uid)
-            entries = [entry_of(one) for one in self._records.values()]
+            self._strays.discard(uid)
+            entries = self._entries()
         self._journal.store(entries)
+
+    def _entries(self) -> list[Entry]:
+        """Make the journal's entries; strays have none, so that they stay strays. The caller holds the lock."""
+        return [entry_of(one) for uid, one in self._records.items() if uid not in self._strays]
 
     def _say(self, uid: str, problem: str | None) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 from k8s_objects import pod_object
@@ -13,18 +14,22 @@ from k8s_toy_server import Quiet, answering
 from qioi.kubernetes.client import Api, Object
 from qioi.kubernetes.pods import read_pod, slim
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
-from qioi.kubernetes.resizer import REFUSED_PAUSE, Resizer
-from qioi.kubernetes.resizes import PAUSE
+from qioi.kubernetes.resizer import FORBIDDEN_PAUSE, REFUSED_PAUSE, Resizer
+from qioi.kubernetes.resizes import PAUSE, left_over
 
 INVALID = 422, 'Pod "peer0" is invalid: spec: Forbidden: pod resize is not allowed'
 OUTDATED = 422, "the server rejected our request due to an error in our request"
 
 
 class Server:
-    """Refuses each resize with ``status`` and ``message``, and takes all else."""
+    """Refuses each resize with ``status`` and ``message``, and takes all else.
+
+    ``forbidden``: it refuses each change of a pod, and says that there is no right to any.
+    """
 
     def __init__(self) -> None:
         self.status, self.message = INVALID
+        self.forbidden = False
 
 
 @pytest.fixture
@@ -37,16 +42,16 @@ def api(server: Server) -> Iterator[Api]:
     class Answer(Quiet, BaseHTTPRequestHandler):
         def do_PATCH(self) -> None:
             status = server.status if self.path.endswith("/resize") else 200
-            self.answer({"message": server.message}, status)
+            self.answer({"message": server.message}, 403 if server.forbidden else status)
 
     with answering(Answer) as api:
         yield api
 
 
-def raised(name: str) -> Object:
-    """Give a pod whose request was 100m."""
-    noted = {ORIGINAL_ANNOTATION: "100m"}
-    made = pod_object(name, labels={"qioi.io/role": "peer"}, annotations=noted, uid=name)
+def raised(name: str, original: str = "100m", **more: Any) -> Object:
+    """Give a pod whose request was 100m, as its annotation says or hides."""
+    noted = {ORIGINAL_ANNOTATION: original}
+    made = pod_object(name, annotations=noted, uid=name, **{"labels": {"qioi.io/role": "peer"}, **more})
     made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "400m"}}
     return slim(made)
 
@@ -140,3 +145,35 @@ def test_a_server_that_is_away_meanwhile_changes_neither(
     assert node.times(8 * PAUSE) == [7 * PAUSE]
     server.status = INVALID[0]
     assert (node.times(12 * PAUSE), len(caplog.records)) == ([11 * PAUSE], 1)
+
+
+@pytest.mark.parametrize("original", ["4", "much", "-1"])
+def test_an_annotation_that_is_not_believed_is_no_request_left_without_the_right(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture, original: str
+) -> None:
+    """Nobody could put back what it names, so nobody is asked to."""
+    server.forbidden = True
+    node = Node(api, tmp_path)
+    node.pods["peer0"] = raised("peer0", original)
+    node.times(3 * FORBIDDEN_PAUSE)
+    assert not node.resizer.powerless
+    assert node.resizer.record("peer0") is None
+    assert dict(api.requests) == {("annotate", "403"): 1}
+    assert ["left alone" in one.getMessage() for one in caplog.records] == [True]
+    assert not (tmp_path / "requests").exists()
+
+
+@pytest.mark.parametrize("journal", [False, True])
+def test_a_pod_of_no_ledger_raises_no_alarm_by_its_annotation_alone(
+    api: Api, server: Server, tmp_path: Path, journal: bool
+) -> None:
+    """Anyone may write such an annotation on a pod of its own."""
+    server.forbidden = True
+    node = Node(api, tmp_path, "peer0")
+    if journal:
+        node.resizer._records["peer0"] = known = left_over(node.pods["peer0"])  # type: ignore[assignment]
+        assert known is not None
+    node.pods["peer0"] = raised("peer0", labels={})
+    assert node.times(3 * FORBIDDEN_PAUSE)[0] == 0.0
+    assert node.resizer.powerless == journal
+    assert (tmp_path / "requests").exists() == journal
