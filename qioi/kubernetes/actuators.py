@@ -120,9 +120,9 @@ def find_lack(api: Api) -> str | None:
     return refused and f"no right to patch pods/{refused}: see overlays/resize"
 
 
-def may_patch(api: Api, subresource: str) -> bool:
-    """Ask the API server whether we may patch a subresource of pods. ApiError."""
-    asked = {"verb": "patch", "resource": "pods", "subresource": subresource}
+def may_patch(api: Api, subresource: str, namespace: str = "") -> bool:
+    """Ask the API server whether we may patch a subresource of a namespace's pods, or of all there are. ApiError."""
+    asked = {"verb": "patch", "resource": "pods", "subresource": subresource, "namespace": namespace}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
               "spec": {"resourceAttributes": asked}}  # fmt: skip
     where = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

@@ -2,8 +2,8 @@
 
 The scheduler sees such a change, so both the node's configuration and each policy must opt in.
 :func:`~qioi.kubernetes.resizes.step` decides what is done when. The load on the API server is two requests for a pod's
-first change, one for each later change, at most one in 5 s a pod, and two for the restore; one a minute where we lack
-the right to restore, and at last one in five where the server refuses that.
+first change, one for each later change, at most one in 5 s a pod, and two for the restore; where we lack the right to
+restore up to three a minute, which ask for that right too; and at last as many in five where the server refuses that.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.levers.lever import PodId
+from qioi.kubernetes.actuators import may_patch
 from qioi.kubernetes.client import STRATEGIC, Api, ApiError, Object
 from qioi.kubernetes.pods import Pod, is_ledgers
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, original_of, read_request
@@ -314,14 +315,22 @@ class Resizer:
         final = error.status in (400, 403) or (error.status == 422 and "is invalid" in str(error))
         if final and record.wanted is not None:
             self._refuse(record, f"its resize was refused: {error}")
-        elif error.status == FORBIDDEN and record.uid not in self._strays:
+        elif error.status == FORBIDDEN and record.uid not in self._strays and self._lacks_right(record):
             self._failed[record.uid] = Failure(self._clock(), FORBIDDEN_PAUSE)
             self._note_forbidden(record, error)
         elif final:
+            self._forbidden.discard(record.uid)
             self._failed[record.uid] = Failure(self._clock(), min(REFUSED_PAUSE, max(PAUSE, 2 * before.pause)), True)
             if not before.refused:
                 log.warning("%s/%s: request: not restored, and tried again ever more rarely: %s",
                             record.namespace, record.name, error)  # fmt: skip
+
+    def _lacks_right(self, record: Record) -> bool:
+        """Whether we may not restore a pod's request: a limit of its namespace or a webhook refuses by 403, too."""
+        try:
+            return not all(may_patch(self._api, one, record.namespace) for one in ("resize", "status"))
+        except ApiError:
+            return True  # so it seems
 
     def _note_forbidden(self, record: Record, error: ApiError) -> None:
         """Say once that we have no right to restore a pod's request."""

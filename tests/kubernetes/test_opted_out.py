@@ -99,6 +99,19 @@ def test_without_the_right_it_says_so_and_whoever_has_it_restores(
     assert actuator(roster, 1.0).startswith("files: ")
 
 
+def test_a_limit_that_refuses_what_was_found_is_no_missing_right(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    """The server answers 403 for either."""
+    limit = {"type": "Container", "min": {"cpu": "200m"}}
+    where = f"/api/v1/namespaces/{node.namespace}/limitranges"
+    node.plane.call("POST", where, {"metadata": {"name": "least"}, "spec": {"limits": [limit]}})
+    roster = node.start("overlays/resize")
+    until(lambda: "not restored" in caplog.text, "that it is refused is said")
+    assert "403 " in caplog.text
+    assert "requests" not in roster.problems()
+    node.plane.call("DELETE", f"{where}/least")
+    until(lambda: node.request == ("100m", None), "the request is back")
+
+
 def test_without_the_right_the_end_waits_for_nothing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qioi.kubernetes.resizer, "ENDING", 4 * PATIENCE)
     roster = node.start("base")

@@ -17,6 +17,8 @@ from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizer import FORBIDDEN_PAUSE, REFUSED_PAUSE, Resizer
 from qioi.kubernetes.resizes import PAUSE, left_over
 
+#: A minimum of the namespace's LimitRange; a webhook's words may be any.
+LIMITED = 403, 'pods "peer0" is forbidden: minimum cpu usage per Container is 200m, but request is 100m'
 INVALID = 422, 'Pod "peer0" is invalid: spec: Forbidden: pod resize is not allowed'
 OUTDATED = 422, "the server rejected our request due to an error in our request"
 
@@ -43,6 +45,9 @@ def api(server: Server) -> Iterator[Api]:
         def do_PATCH(self) -> None:
             status = server.status if self.path.endswith("/resize") else 200
             self.answer({"message": server.message}, 403 if server.forbidden else status)
+
+        def do_POST(self) -> None:
+            self.answer({"status": {"allowed": not server.forbidden}})
 
     with answering(Answer) as api:
         yield api
@@ -79,11 +84,16 @@ class Node:
         return found
 
 
-def test_a_restore_that_is_refused_for_good_is_asked_for_ever_more_rarely(api: Api, tmp_path: Path) -> None:
+@pytest.mark.parametrize("refusal", [INVALID, LIMITED])
+def test_a_restore_that_is_refused_for_good_is_asked_for_ever_more_rarely(
+    api: Api, server: Server, tmp_path: Path, refusal: tuple[int, str]
+) -> None:
+    server.status, server.message = refusal
     node = Node(api, tmp_path, "peer0")
     times = node.times(8 * REFUSED_PAUSE)
     assert times[:5] == [0.0, PAUSE, 3 * PAUSE, 7 * PAUSE, 15 * PAUSE]
     assert times[-1] - times[-2] == REFUSED_PAUSE
+    assert not node.resizer.powerless
 
 
 def test_a_restore_that_is_refused_for_good_is_said_once_for_each_pod(
@@ -161,6 +171,21 @@ def test_an_annotation_that_is_not_believed_is_no_request_left_without_the_right
     assert dict(api.requests) == {("annotate", "403"): 1}
     assert ["left alone" in one.getMessage() for one in caplog.records] == [True]
     assert not (tmp_path / "requests").exists()
+
+
+def test_a_right_that_is_missing_is_said_until_it_is_granted(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.forbidden = True
+    node = Node(api, tmp_path, "peer0")
+    assert node.times(3 * FORBIDDEN_PAUSE) == [0.0, FORBIDDEN_PAUSE, 2 * FORBIDDEN_PAUSE]
+    assert node.resizer.powerless
+    assert ["no right to put it back" in one.getMessage() for one in caplog.records] == [True]
+    server.forbidden = False
+    server.status, server.message = LIMITED
+    node.times(node.now + 1)
+    assert not node.resizer.powerless
+    assert ["not restored" in one.getMessage() for one in caplog.records] == [False, True]
 
 
 @pytest.mark.parametrize("journal", [False, True])
