@@ -57,6 +57,7 @@ class Reporter:
         self._events_pause = EVENTS_PAUSE  # seconds that the next failure of an Event costs
         self._events_from = float("-inf")  # the monotonic time of the next Event
         self._problems: dict[str, str] = {}  # by what has it: why its last write failed
+        self._failed: str | None = None  # the policy that ended the last round, whose write was not answered
         self._told: deque[Telling] = deque()  # from the loop's thread to the correlator in this one
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-reporter", daemon=True)
@@ -83,6 +84,7 @@ class Reporter:
                 self._thread.join(timeout=ENDING)
             self._api.interrupt(self._thread)
             if not self._thread.is_alive():  # a thread that waits for a slow server still has the events
+                self._take_told()
                 self._post_events()
                 self._leave()
             elif left := self._left():
@@ -110,6 +112,7 @@ class Reporter:
 
     def _round(self) -> None:
         now, sights = self._clock(), self._sights
+        self._take_told()
         self._forget_gone(sights)
         if self._write_statuses(sights, now) and self._remove_lost(sights, now):
             self._post_events()
@@ -123,9 +126,16 @@ class Reporter:
                 self._problems.pop(path, None)
 
     def _write_statuses(self, sights: Mapping[str, Sight], now: float) -> bool:
-        """Write the statuses that are due; return whether it is asked for more."""
-        wall = time.time()
-        for path, sight in sights.items():
+        """Write the statuses that are due; return whether it is asked for more.
+
+        The round after one that a policy has ended goes on behind it: else it would keep all others from being written.
+        """
+        wall, paths = time.time(), [*sights]
+        if self._failed is not None and self._failed in sights:
+            del paths[: paths.index(self._failed) + 1]
+        self._failed = None
+        for path in paths:
+            sight = sights[path]
             if self._stop.is_set():
                 return False
             new = due(sight, self._said.get(path), now, wall)
@@ -137,9 +147,9 @@ class Reporter:
             if error is None or is_final(error):
                 said.body, said.rows, said.at = new, sight.rows, now
             elif is_answered(error):
-                said.again = now + REFUSED_PAUSE
+                said.again = self._clock() + REFUSED_PAUSE
             else:
-                said.again = now + PAUSE
+                said.again, self._failed = self._clock() + PAUSE, path  # it may have waited for seconds
                 return False
         return True
 
@@ -170,9 +180,12 @@ class Reporter:
         self._problems.pop(about, None)
         return None
 
-    def _post_events(self) -> None:
+    def _take_told(self) -> None:
+        """Pass on what was told to the correlator, which bounds what waits."""
         while self._told:
             self._events.take(self._told.popleft())
+
+    def _post_events(self) -> None:
         if self._clock() < self._events_from:
             return
         self._problems.pop(EVENTS, None)

@@ -22,12 +22,13 @@ from qioi.kubernetes.reports import PAUSE, Sight
 class Site:
     """A node's reporter by a clock of the test's, and a server that refuses what the test has it refuse.
 
-    ``refusals`` are HTTP statuses by a part of the path and query; ``asked`` are all requests, with their times.
+    ``refusals`` are HTTP statuses by a part of the path and query, and each takes ``wait`` seconds; ``asked`` are all
+    requests, with their times.
     """
 
     def __init__(self, api: Api, refusals: dict[str, int], asked: list[str]) -> None:
         self.refusals, self._asked = refusals, asked
-        self.now = 0.0
+        self.now = self.wait = 0.0
         self.asked: list[tuple[float, str]] = []
         self.reporter = Reporter(api, "n1", lambda: self.now)
 
@@ -67,13 +68,15 @@ def site() -> Iterator[Site]:
         def do_POST(self) -> None:
             asked.append(self.path)
             status = next((status for part, status in refusals.items() if part in self.path), 200)
+            made.now += 0.0 if status == 200 else made.wait
             self.answer({"message": "so it is"}, status)
 
         def do_PATCH(self) -> None:
             self.do_POST()
 
     with answering(Answer) as api:
-        yield Site(api, refusals, asked)
+        made = Site(api, refusals, asked)
+        yield made
 
 
 def test_of_policies_that_are_gone_nothing_is_kept(site: Site) -> None:
@@ -108,6 +111,25 @@ def test_a_server_that_has_too_much_to_do_is_asked_for_nothing_else(site: Site) 
     site.refusals.clear()
     site.rounds_until(2 * PAUSE)
     assert (site.times("/pay/"), site.reporter.problem) == ([1.0, 1.0 + PAUSE], None)
+
+
+def test_statuses_that_time_out_keep_nothing_else_from_being_written(site: Site) -> None:
+    site.refusals |= {"/pay/": 504, "/play/": 504}
+    site.wait = 10.0
+    site.offer("pay", "play", "bill")
+    site.tell("fab")
+    site.rounds_until(60)
+    assert (site.times("/bill/"), site.times("/events")) == ([23.0], [23.0])
+    assert (site.times("/pay/"), site.times("/play/")) == ([11.0, 34.0, 57.0], [22.0, 45.0, 68.0])
+
+
+def test_what_is_told_while_no_status_is_taken_is_bounded(site: Site) -> None:
+    site.refusals["/pay/"] = 504
+    site.offer("pay")
+    site.tell("fab", "bill")
+    site.rounds_until(1)
+    assert site.times("/events") == []
+    assert not site.reporter._told  # the correlator has it, which keeps no more than it may
 
 
 def test_a_status_that_is_refused_for_good_is_said_and_not_written_again(site: Site) -> None:
