@@ -23,12 +23,12 @@ log = logging.getLogger("qioi")
 EVERY = 1.0
 #: Seconds that the end may take.
 ENDING = 6.0
-#: HTTP statuses of no right, and of an object that does not exist.
-FORBIDDEN, NOT_FOUND = 403, 404
+#: HTTP statuses of no valid token, of no right, and of an object that does not exist.
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 #: HTTP statuses of a server that answers, but has too much to do.
 TOO_MANY = 429
 #: HTTP statuses of a request that is refused for now: no valid token, no right, too late, a conflict.
-FOR_NOW = frozenset({401, FORBIDDEN, 408, 409})
+FOR_NOW = frozenset({UNAUTHORIZED, FORBIDDEN, 408, 409})
 #: Seconds until a status that was refused for now is written again: rights may be granted.
 REFUSED_PAUSE = 60.0
 #: Seconds without Events after one has failed: the first time, and at most.
@@ -174,7 +174,7 @@ class Reporter:
         except ApiError as error:
             if error.status != NOT_FOUND:
                 self._problems[about] = str(error)
-                if not is_final(error):
+                if not is_answered(error) or error.status == UNAUTHORIZED:
                     self._absences.forget()  # nobody else may have been able to write either
                 return error
         self._problems.pop(about, None)
