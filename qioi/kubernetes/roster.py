@@ -62,7 +62,7 @@ class ClusterRoster(Roster):
         self._view = View()
         self._listing = Listing((), {})
         self._teller = Teller()
-        self._last: dict[str, LastDecision] = {}
+        self._last: dict[str, LastDecision] = {}  # by policy's uid
         self._active_since: dict[str, float] = {}  # by policy's key
         self._resized: dict[str, float] = {}  # when, by pod: NAMESPACE/NAME
         self._reloads = Reloads()
@@ -137,19 +137,22 @@ class ClusterRoster(Roster):
 
     def tell(self, now: float, snapshot: Snapshot, made: Iterable[Change]) -> Snapshot:
         """Pass events and states to the reporter; give the snapshot with this node's part added."""
-        for change in made:
-            self._note(change)
+        self._note(made)
         self._reporter.tell(self._teller.step(snapshot.components, self._view.pods, now, snapshot.time))
         pods = self._pod_states(snapshot)
         self._reporter.offer({one.judged.path: one for one in self._sights(snapshot, pods, now)})
         return replace(snapshot, kubernetes=self._state(pods))
 
-    def _note(self, change: Change) -> None:
-        """Remember a change for the policy's status."""
-        decision = change.decision
-        name = decision.component.partition("/")[2]
-        message = f"shares {decision.previous} -> {change.share}: {decision.reason}"
-        self._last[decision.channel or ""] = LastDecision(time.time(), name, message)
+    def _note(self, made: Iterable[Change]) -> None:
+        """Remember changes for the policies' statuses, and forget those of policies that are gone."""
+        uids = {one.uid for one in self._view.judged}
+        self._last = {uid: one for uid, one in self._last.items() if uid in uids}
+        in_force = {one.key: one.uid for one in self._view.judged if one.accepted}
+        for decision, share in made:
+            if decision.channel in in_force:
+                name = decision.component.partition("/")[2]
+                message = f"shares {decision.previous} -> {share}: {decision.reason}"
+                self._last[in_force[decision.channel]] = LastDecision(time.time(), name, message)
 
     def _note_resizes(self, view: View, now: float) -> None:
         """Note pods that are resized: the kubelet then sets a container's shares, even for memory alone."""
@@ -196,7 +199,7 @@ class ClusterRoster(Roster):
             )
             committing = channel is not None and channel.height is not None and self._channels.is_local(judged.key)
             active_for = now - self._active_since.get(judged.key, now)
-            last = self._last.get(judged.key)
+            last = self._last.get(judged.uid)
             looks = self._view.looks
             looked = None if looks is None else looks.last(judged.namespace, now)
             node = self._cluster.node

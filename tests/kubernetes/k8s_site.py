@@ -10,6 +10,7 @@ from typing import Any
 from commit_line import commit_line
 from k8s_objects import policy_object
 
+from qioi.controller.acting import Change
 from qioi.kubernetes.actuators import Means, Offer
 from qioi.kubernetes.cgroups import Driver, Layout
 from qioi.kubernetes.choice import Choice
@@ -53,9 +54,13 @@ class Site:
         self.blocks = 0
         self.dry_run = False
 
-    def show(self, now: float, pods: Iterable[Object], status: dict[str, Any] | None = None) -> None:
+    def show(
+        self, now: float, pods: Iterable[Object], status: dict[str, Any] | None = None, uid: str = "uid-of-pay"
+    ) -> None:
         """Have the node see these pods, and the policy with this status."""
-        judged = judge([{**policy_object(), "status": status or {}}])
+        policy = {**policy_object(), "status": status or {}}
+        policy["metadata"]["uid"] = uid
+        judged = judge([policy])
         read = tuple(one for one in map(read_pod, map(slim, pods)) if one is not None)
         self.cluster.reports.take(judged, now)
         self.cluster.told = look(read, judged, LAYOUT, str(self.logs))
@@ -82,13 +87,13 @@ class Site:
     def read(self, now: float) -> ChannelReading:
         return self.channels.read(now)[KEY]
 
-    def sight(self, now: float, reading: ChannelReading) -> Sight:
-        """Give what the node would report of the policy."""
+    def sight(self, now: float, reading: ChannelReading, made: Iterable[Change] = ()) -> Sight:
+        """Give what the node would report of the policy, after these changes."""
         states = (ChannelState(KEY, "adaptive", None, reading.throughput, reading.age, reading.height),)
         rows = tuple(ComponentState(one.name, one.role.value, one.cgroup) for one in self.components)
         config = ConfigState("qioi.yaml", 0.0)
         snapshot = Snapshot("1", 1, WALL + now, 1.0, self.dry_run, "files", 1, states, rows, config)
-        self.roster.tell(now, snapshot, ())
+        self.roster.tell(now, snapshot, made)
         (sight,) = self.reporter._sights.values()
         return sight
 

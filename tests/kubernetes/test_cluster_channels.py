@@ -11,10 +11,11 @@ import pytest
 from k8s_objects import pod_object
 from k8s_site import KEY, WALL, Site
 
+from qioi.controller.acting import Change
 from qioi.kubernetes.policy_watch import Looks
 from qioi.kubernetes.remote import FORGET
 from qioi.kubernetes.reports import HEARTBEAT, IDLE, RENEW, stamp
-from qioi.model import ChannelReading
+from qioi.model import ChannelReading, Decision
 
 PEER = pod_object("peer0", labels={"qioi.io/role": "peer"})
 ORDERER = pod_object("orderer0", labels={"qioi.io/role": "orderer"})
@@ -126,6 +127,18 @@ def test_a_policy_was_looked_at_when_its_copy_was_made(
     site.cluster.told = dataclasses.replace(site.cluster.told, looks=looks)
     site.roster.attend(9.0)
     assert site.sight(9.0, site.read(9.0)).looked == looked
+
+
+def test_a_policy_that_is_made_again_has_no_change_that_its_predecessor_led_to(make: Callable[[str], Site]) -> None:
+    site = make("n1")
+    site.show(0.0, [PEER])
+    change = Change(Decision("fab/peer0", 1024, 2048, "waits", channel=KEY), 2000)
+    decision = site.sight(0.0, site.read(0.0), [change]).decision
+    assert decision is not None
+    assert (decision.component, decision.message) == ("peer0", "shares 1024 -> 2000: waits")
+    site.show(1.0, [PEER], uid="another")
+    assert site.sight(1.0, site.read(1.0)).decision is None
+    assert not site.roster._last
 
 
 def test_nodes_do_not_say_each_others_rates_again(make: Callable[[str], Site]) -> None:
