@@ -230,7 +230,6 @@ def show(policies: Sequence[Policy], console: Console) -> None:
             "Original": known(part, "original"), "Waiting": known(part, "waitingPercent", " %"),
             "Why": f"! {part['problem']}" if part.get("problem") else known(part, "reason"),
         } for part in said.get("components") or ()]  # fmt: skip
-    lost = [one for one in policies if not served(one)]
     for rows in filter(None, (channels, components)):
         columns = [column for column in rows[0] if wide or column not in WIDE_ONLY]
         table = Table(*columns)
@@ -240,8 +239,9 @@ def show(policies: Sequence[Policy], console: Console) -> None:
     if not wide:
         for row in components:
             console.print(f"{row['Policy']} {row['Component']}: {row['Why']}")
-    for one in lost:
-        console.print(f"{full_name(one)}: {UNSERVED}")
+    for one in policies:
+        for line in lacks(one):
+            console.print(f"{full_name(one)}: {line}")
     if not policies:
         console.print("no policies")
 
@@ -274,6 +274,13 @@ def served(one: Policy) -> bool:
     """Whether a policy that is in force has a component, or is not in force anyway."""
     said = one.get("status") or {}
     return bool(said.get("components")) or verdict(said) not in ACCEPTED.values()
+
+
+def lacks(one: Policy) -> list[str]:
+    """Say what the nodes find wrong with its pods; where they find nothing and see no pod, what it lacks."""
+    nodes = (one.get("status") or {}).get("nodes") or ()
+    found = [f"node {node['name']}: {node['problem']}" for node in nodes if node.get("problem")]
+    return found or ([] if served(one) else [UNSERVED])
 
 
 def freshest(said: Mapping[str, Any], now: datetime) -> str:
@@ -314,8 +321,8 @@ def story(one: Policy, now: datetime) -> Iterator[str]:
         rate = f"sees {node['throughput']} tps" if "throughput" in node else "reports no rate"
         when = "-" if seen is None else f"{seen:.0f} s ago"
         yield f"  node {node['name']}: {rate}, said {when}, {known(node, 'actuator')}"
-    if not served(one):
-        yield f"  {UNSERVED}"
+    for line in lacks(one):
+        yield f"  {line}"
     for part in said.get("components") or ():
         yield f"  {part['name']} ({known(part, 'role')}, {known(part, 'qosClass')}) on {part['node']}"
         shares, original = known(part, "shares"), known(part, "original")

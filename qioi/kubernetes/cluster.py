@@ -25,6 +25,8 @@ from qioi.model import Component, Owner
 log = logging.getLogger("qioi")
 
 PODS = "/api/v1/pods"
+#: What has a problem where the kubelet's groups are not found, and with them no pod.
+KUBELET = "kubelet"
 #: Seconds that the end may take: that of the pods, and that of the policies.
 ENDING = reflector.ENDING + 2 * policy_watch.ENDING
 
@@ -52,6 +54,14 @@ class View:
         return (self.components, self.policies, self.dry_run, self.resized, self.owners) != (
             other.components, other.policies, other.dry_run, other.resized, other.owners,
         )  # fmt: skip
+
+    def problem_of(self, judged: Judged) -> str | None:
+        """Say what keeps a pod in the namespace of a policy in force from being a component."""
+        if not judged.accepted or judged.key not in self.policies:
+            return None
+        inside = f"pod {judged.namespace}/"
+        return next((f"{about}: {why}" for about, why in self.problems.items()
+                     if about == KUBELET or about.startswith(inside)), None)  # fmt: skip
 
 
 class Cluster:
@@ -156,7 +166,7 @@ class Cluster:
             followed["reloads"] = self._units.problem
         problems = {**view.problems, **{about: why for about, why in followed.items() if why}}
         if self._layout is None and self._pods:
-            problems["kubelet"] = f"no group `kubepods` below {self._mount}: is cgroup_root right?"
+            problems[KUBELET] = f"no group `kubepods` below {self._mount}: is cgroup_root right?"
         view = replace(view, problems=problems, looks=looks)
         if view != self._view:
             self._view = view

@@ -90,8 +90,8 @@ class Sight:
 
     @property
     def concerned(self) -> bool:
-        """Whether this node has components of the policy."""
-        return bool(self.rows)
+        """Whether this node has components of the policy, or a problem with pods that may be some."""
+        return bool(self.rows) or self.problem is not None
 
 
 def interference(states: Iterable[ComponentState]) -> int | None:
@@ -137,7 +137,7 @@ def body(sight: Sight, now: float) -> dict[str, Any]:
 def with_components(framed: dict[str, Any], sight: Sight) -> dict[str, Any]:
     """Add the components to a document that has entries of nodes."""
     status = framed.get("status", {})
-    if "nodes" not in status:
+    if "nodes" not in status or not sight.rows:
         return framed
     return {**framed, "status": {**status, "components": [component_entry(row, sight.node) for row in sight.rows]}}
 
@@ -191,7 +191,7 @@ def node_entry(sight: Sight, now: float) -> dict[str, Any]:
     if waiting is not None:
         entry["interference"] = waiting
     if sight.problem:
-        entry["problem"] = sight.problem
+        entry["problem"] = sight.problem[:MOST_TEXT]
     channel = sight.channel
     if channel is not None and channel.throughput is not None and channel.age is not None and reports_rate(sight):
         entry |= {"throughput": round(channel.throughput, 1), "commitAgeSeconds": round(channel.age, 1)}

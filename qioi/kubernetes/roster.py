@@ -204,7 +204,8 @@ class ClusterRoster(Roster):
             looked = None if looks is None else looks.last(judged.namespace, now)
             node = self._cluster.node
             alive = self._cluster.reports.alive(judged.key, now)
-            yield Sight(node, actuator, judged, channel, rows, committing, active_for, last, looked=looked, alive=alive)
+            problem = self._view.problem_of(judged)
+            yield Sight(node, actuator, judged, channel, rows, committing, active_for, last, problem, looked, alive)
 
     def _is_powerless(self) -> bool:
         """Whether a pod's request is left changed that only somebody with more rights can put back."""

@@ -55,15 +55,16 @@ class Site:
         self.dry_run = False
 
     def show(
-        self, now: float, pods: Iterable[Object], status: dict[str, Any] | None = None, uid: str = "uid-of-pay"
-    ) -> None:
+        self, now: float, pods: Iterable[Object], status: dict[str, Any] | None = None, uid: str = "uid-of-pay",
+        layout: Layout | None = LAYOUT,
+    ) -> None:  # fmt: skip
         """Have the node see these pods, and the policy with this status."""
         policy = {**policy_object(), "status": status or {}}
         policy["metadata"]["uid"] = uid
         judged = judge([policy])
         read = tuple(one for one in map(read_pod, map(slim, pods)) if one is not None)
         self.cluster.reports.take(judged, now)
-        self.cluster.told = look(read, judged, LAYOUT, str(self.logs))
+        self.cluster.told = look(read, judged, layout, str(self.logs))
         for one in self.components:
             if one.log and not Path(one.log).exists():
                 Path(one.log).parent.mkdir(parents=True)

@@ -103,6 +103,17 @@ def test_a_policy_in_force_that_no_pod_serves_says_what_it_looks_for(plane: Cont
         assert " ".join(said.split()).count("labels qioi.io/role and qioi.io/channel") == 1
 
 
+def test_a_node_that_finds_no_groups_says_so_in_place_of_what_labels_lack(plane: ControlPlane, namespace: str) -> None:
+    add_policy(plane, namespace, "pay", channel="payments")
+    problem = "kubelet: no group `kubepods` below /sys/fs/cgroup: is cgroup_root right?"
+    nodes = [{"name": "n1", "observedAt": stamp(time.time()), "problem": problem}]
+    write_policy_status(plane, namespace, "pay", {"conditions": STATUS["conditions"], "nodes": nodes})
+    for asked in (("status",), ("explain", "pay")):
+        said = " ".join(run(plane, *asked, "-n", namespace).output.split())
+        assert said.count(f"node n1: {problem}") == 1
+        assert "qioi.io/role" not in said
+
+
 def test_what_is_not_there_is_one_line(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     done = run(plane, "explain", "none", "-n", namespace)
     assert (done.exit_code, done.output.count("\n")) == (1, 1)

@@ -56,6 +56,20 @@ def test_a_long_reason_for_a_means_is_cut() -> None:
     assert len(body(one, WALL)["status"]["nodes"][0]["actuator"]) == 1024
 
 
+def test_a_problem_with_pods_is_said_where_there_is_no_component_and_taken_back() -> None:
+    lost = dataclasses.replace(sight(committing=False), rows=(), problem="kubelet: no group")
+    new = due(lost, None, 0.0, WALL)
+    assert new is not None
+    assert new["status"]["nodes"][0]["problem"] == "kubelet: no group"
+    assert "components" not in new["status"]
+    before = Said(new, (), 0.0)
+    assert due(lost, before, HEARTBEAT - 1, WALL) is None
+    assert due(lost, before, HEARTBEAT, WALL) is not None
+    over = due(dataclasses.replace(lost, problem=None), before, PAUSE, WALL)
+    assert over is not None
+    assert "nodes" not in over["status"]
+
+
 def test_the_first_word() -> None:
     status = body(sight(), WALL)["status"]
     assert status["throughput"] == 100.0

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from k8s_objects import ID, pod_object
-from k8s_site import Site
+from k8s_site import KEY, Site
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.files import Files
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.kubernetes.cluster import KUBELET
 from qioi.kubernetes.roster import RESIZE
+from qioi.model import ChannelReading
 
 GROUP = "kubepods/burstable/poduid-of-peer0"
 CONTAINER = f"{GROUP}/{ID}"
+NOTHING = ChannelReading(KEY, None, None)
 
 
 class Node(Site):
@@ -59,6 +63,24 @@ def node(tmp_path: Path, journal: Journal) -> Iterator[Node]:
     node = Node(tmp_path, journal)
     yield node
     node.close()
+
+
+def test_what_is_wrong_with_a_pod_is_said_to_the_policies_of_its_namespace(node: Node) -> None:
+    boss, other = (pod_object("peer1", space, labels={"qioi.io/role": "boss"}) for space in ("fab", "other"))
+    node.show(0.0, [pod_object(labels={"qioi.io/role": "peer"}), other])
+    assert node.sight(0.0, NOTHING).problem is None
+    node.show(1.0, [boss, other])
+    said = node.sight(1.0, NOTHING)
+    assert str(said.problem).startswith("pod fab/peer1: label qioi.io/role: 'boss': accepted are ")
+    assert (said.rows, said.concerned) == ((), True)
+
+
+def test_that_no_groups_are_found_is_said_to_the_policies_of_the_pods_there(node: Node) -> None:
+    for space, expected in (("fab", "kubelet: no group"), ("other", None)):
+        node.show(0.0, [pod_object("peer1", space, labels={"qioi.io/role": "peer"})], layout=None)
+        node.cluster.told = replace(node.cluster.told, problems={KUBELET: "no group"})
+        node.roster.attend(0.0)
+        assert node.sight(0.0, NOTHING).problem == expected
 
 
 @pytest.mark.parametrize("put_off", [0.0, RESIZE - 1, RESIZE + 1, 3600.0])
