@@ -46,6 +46,7 @@ class View:
     resized: frozenset[str] = frozenset()  # policies that want requests to be moved
     problems: Mapping[str, str] = field(default_factory=dict)
     owners: Mapping[str, Owner] = field(default_factory=dict)  # the owners of pods' groups, by group
+    running: frozenset[str] = frozenset()  # uids of pods whose main container runs, covered by a policy or not
     looks: Looks | None = None
     reset: bool = False  # whether systemd, which cannot be told of shares, resets groups to its records
 
@@ -196,7 +197,8 @@ def look(
     policies = {one.key: one.policy for one in accepted if one.policy is not None and one.namespace in here}
     dry_run = frozenset(one.key for one in accepted if one.dry_run)
     resized = frozenset(one.key for one in accepted if one.resize and not one.dry_run)
-    return View(tuple(found), policies, by_component, judged, dry_run, resized, problems)
+    running = frozenset(pod.uid for pod in pods for one in pod.containers if one.name == pod.main)
+    return View(tuple(found), policies, by_component, judged, dry_run, resized, problems, running=running)
 
 
 def named(view: View, units: UnitNames) -> View:

@@ -2,12 +2,13 @@
 
 Interference is detected at a pod's first raise. The pod's shares are told as raised once they are twice those told last
 and did not grow for :data:`STANDS` seconds. Interference is released once the shares were as found for as long; a pod
-that is raised again sooner has the same interference. The correlator turns tellings into Event objects.
+that is raised again sooner has the same interference. It is released at once where no policy covers a pod any more that
+goes on running. The correlator turns tellings into Event objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from qioi.kubernetes.pods import Pod
@@ -47,12 +48,23 @@ class Teller:
         self._raised: dict[str, _Raised] = {}
 
     def step(
-        self, components: Iterable[ComponentState], pods: Mapping[str, Pod], now: float, wall: float
+        self,
+        components: Iterable[ComponentState],
+        pods: Mapping[str, Pod],
+        now: float,
+        wall: float,
+        running: Container[str] = (),
     ) -> list[Telling]:
-        """Give the tellings of a period at the monotonic time ``now``. A foreign share is not told."""
-        for gone in [name for name, one in self._raised.items() if name not in pods or pods[name].uid != one.pod.uid]:
-            del self._raised[gone]
+        """Give the tellings of a period at the monotonic time ``now``. A foreign share is not told.
+
+        ``running`` are the uids of pods that run, be they components or not.
+        """
         told = []
+        for gone in [name for name, one in self._raised.items() if name not in pods or pods[name].uid != one.pod.uid]:
+            left = self._raised.pop(gone)
+            if left.pod.uid in running:
+                message = f"shares {left.most} -> as found: no policy covers the pod"
+                told.append(Telling(left.pod, "InterferenceReleased", message, wall))
         for one in components:
             if one.share is None or one.original is None or one.problem is not None:
                 continue

@@ -138,7 +138,8 @@ class ClusterRoster(Roster):
     def tell(self, now: float, snapshot: Snapshot, made: Iterable[Change]) -> Snapshot:
         """Pass events and states to the reporter; give the snapshot with this node's part added."""
         self._note(made)
-        self._reporter.tell(self._teller.step(snapshot.components, self._view.pods, now, snapshot.time))
+        view = self._view
+        self._reporter.tell(self._teller.step(snapshot.components, view.pods, now, snapshot.time, view.running))
         pods = self._pod_states(snapshot)
         self._reporter.offer({one.judged.path: one for one in self._sights(snapshot, pods, now)})
         return replace(snapshot, kubernetes=self._state(pods))

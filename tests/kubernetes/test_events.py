@@ -71,6 +71,18 @@ def test_a_pod_made_anew_is_another_one() -> None:
     assert again.reason == "InterferenceDetected"
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_pod_that_no_policy_covers_any_more_is_released_if_it_runs(runs: bool) -> None:
+    teller, one = Teller(), pod(uid="a")
+    for second, share in enumerate((200, 400)):
+        teller.step([state(share)], {NAME: one}, float(second), 1.8e9, {"a"})
+    told = teller.step([], {}, 2.0, 1.8e9, {"a"} if runs else {"b"})
+    assert [(one.reason, one.message) for one in told] == (
+        [("InterferenceReleased", "shares 400 -> as found: no policy covers the pod")] if runs else []
+    )
+    assert teller.step([], {}, 3.0, 1.8e9, {"a"}) == []
+
+
 # ---- tellings -> requests
 
 

@@ -149,6 +149,15 @@ def test_which_pods_a_policy_speaks_of(
     assert [one.channels for one in view.components] == ([("fab/payments",)] if served else [])
 
 
+@pytest.mark.parametrize(("main", "runs"), [("peer", True), ("couchdb", False)])
+def test_a_pod_that_no_policy_covers_runs_if_its_main_container_does(main: str, runs: bool) -> None:
+    raw = pod_object(labels={"qioi.io/role": "peer"}, containers=("couchdb", "peer"))
+    raw["status"]["containerStatuses"] = [one for one in raw["status"]["containerStatuses"] if one["name"] == main]
+    pod = read_pod(raw)
+    assert pod is not None
+    assert look((pod,), (), Layout(Driver.CGROUPFS), "/logs").running == ({pod.uid} if runs else set())
+
+
 def test_shared_orderers_serve_every_channel() -> None:
     pod = read_pod(pod_object("orderer0", labels=ORDERER))
     assert pod is not None
