@@ -129,7 +129,6 @@ def slim(one: Object) -> Object:
         },
         "status": {
             "qosClass": status.get("qosClass"),
-            "phase": status.get("phase"),
             "conditions": [one for one in status.get("conditions") or () if one.get("type") == PENDING],
             "containerStatuses": [_slim_status(c) for c in status.get("containerStatuses") or ()],
             "initContainerStatuses": [_slim_status(c) for c in _statuses(status, native)],

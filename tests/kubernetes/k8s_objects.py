@@ -32,7 +32,6 @@ def pod_object(
         },
         "status": {
             "qosClass": qos,
-            "phase": "Running",
             "containerStatuses": [
                 {"name": one, "containerID": f"containerd://{ID}", "restartCount": restarts, "state": state}
                 for one in containers
