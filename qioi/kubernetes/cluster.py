@@ -91,6 +91,7 @@ class Cluster:
         self._layout: Layout | None = None
         self._lock = threading.Lock()
         self._objects: Mapping[str, Object] = {}
+        self._unread: dict[str, str] = {}  # by uid: why a pod is left out
         self._pods: tuple[Pod, ...] = ()
         self._judge = Judge()
         self._judged: tuple[Judged, ...] = ()
@@ -131,21 +132,31 @@ class Cluster:
 
     def _take_pods(self, objects: Mapping[str, Object]) -> None:
         self._objects = {str(one["metadata"]["uid"]): one for one in objects.values()}
-        pods = []
-        for one in objects.values():
-            try:
-                pod = read_pod(one)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                log.warning("kubernetes: a pod that cannot be read: %s: %s", type(error).__name__, error)
-                continue
-            if pod is not None:
-                pods.append(pod)
+        pods = self._read(self._objects)
         with self._lock:
             self._pods = tuple(sorted(pods, key=lambda pod: (pod.path, pod.uid)))
             if self._naming is not None:
                 self._naming.keep_only({one.identity for pod in pods for one in pod.containers})
             self._refresh()
         self.policies.follow({pod.namespace for pod in pods})
+
+    def _read(self, objects: Mapping[str, Object]) -> list[Pod]:
+        """Read the pods, which are given by uid; of each that cannot be read its problem is said once."""
+        pods: list[Pod] = []
+        unread: dict[str, str] = {}
+        for uid, one in objects.items():
+            try:
+                if (why := one.get("tooLarge")) is None and (pod := read_pod(one)) is not None:
+                    pods.append(pod)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                why = f"cannot be read: {type(error).__name__}: {error}"
+            if why is not None:
+                unread[uid] = why
+                if self._unread.get(uid) != why:
+                    where = one["metadata"]
+                    log.warning("kubernetes: pod %s/%s: %s", where.get("namespace"), where.get("name"), why)
+        self._unread = unread
+        return pods
 
     def _take_policies(self, objects: Mapping[str, Object], looks: Looks) -> None:
         judged = self._judge.judge(objects.values())

@@ -9,7 +9,6 @@ configurable), fabric-builder-k8s ("Chaincode job": `app.kubernetes.io/created-b
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,8 +27,6 @@ from qioi.kubernetes.requests import (
     read_request,
 )
 from qioi.model import Component, Owner, Role
-
-log = logging.getLogger("qioi")
 
 ROLE_LABEL = "qioi.io/role"
 CHANNEL_LABEL = "qioi.io/channel"
@@ -103,7 +100,7 @@ class Pod:
 def slim(one: Object) -> Object:
     """Keep only those fields of a pod's object that :func:`read_pod` reads.
 
-    Of a pod that has too much in them only that is kept which it takes to put its request back. Labels, for one, may be
+    Of a pod that has too much in them only that is kept which it takes to put its request back, and why. Labels may be
     many: without a bound a node's pods, which anyone may make, would take all memory.
     """
     metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
@@ -134,11 +131,10 @@ def slim(one: Object) -> Object:
             "initContainerStatuses": [_slim_status(c) for c in _statuses(status, native)],
         },
     }  # fmt: skip
-    if (size := len(json.dumps(kept))) <= MAX_KEPT:
+    if len(json.dumps(kept)) <= MAX_KEPT:
         return kept
-    log.warning("kubernetes: pod %s/%s: %d characters of labels and containers: accepted are at most %d: left out",
-                metadata.get("namespace", ""), metadata["name"], size, MAX_KEPT)  # fmt: skip
-    return _restorable(kept)
+    why = f"more than {MAX_KEPT} characters of labels and containers: left out"
+    return {**_restorable(kept), "tooLarge": why}
 
 
 def _restorable(kept: Object) -> Object:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from k8s_objects import ID, pod_object
 
 from qioi.kubernetes.cgroups import Driver, Layout
+from qioi.kubernetes.client import Access, Api
+from qioi.kubernetes.cluster import Cluster
 from qioi.kubernetes.pods import (
     CHANNELS_ANNOTATION,
     MAX_KEPT,
@@ -264,11 +268,10 @@ def test_only_what_is_looked_at_is_kept() -> None:
 
 
 @pytest.mark.parametrize("many", [10, 5_000])
-def test_of_a_pod_with_too_much_in_its_labels_its_name_is_kept(many: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_of_a_pod_with_too_much_in_its_labels_its_name_is_kept(many: int) -> None:
     one = pod_object(labels={"qioi.io/role": "peer", **{f"label-{number}": "v" for number in range(many)}})
     pod = read_pod(slim(one))
     assert (pod is None) == (many > 10)
-    assert ("pod fab/peer0: " in caplog.text) == (many > 10)
     assert len(json.dumps(slim(one))) <= MAX_KEPT
     assert key(slim(one)) == key(one)
 
@@ -291,3 +294,26 @@ def test_of_a_pod_with_too_much_that_is_kept_which_puts_its_request_back(too_muc
     assert len(json.dumps(kept)) <= MAX_KEPT
     known = Record("fab", "peer0", metadata["uid"], "main", "100m", (2000,), noted=True)
     assert left_over(kept) == (None if too_much == "original" else known)
+
+
+def test_a_pod_that_cannot_be_read_is_named_once_for_each_problem(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often its status and other pods change."""
+    cluster = Cluster(Api(Access("http://127.0.0.1:9")), "n1", tmp_path, "/logs")
+
+    def said(restarts: int, **more: Any) -> list[str]:
+        caplog.clear()
+        one = slim(pod_object(restarts=restarts, **{"labels": {"qioi.io/role": "peer"}, "uid": "../a", **more}))
+        cluster._take_pods({key(one): one})
+        return [one.getMessage() for one in caplog.records]
+
+    large = {"qioi.io/role": "peer", **{f"label-{number}": "v" for number in range(5_000)}}
+    (first,) = said(1)
+    assert first.startswith("kubernetes: pod fab/peer0: cannot be read: ValueError: uid '../a': accepted is one level")
+    assert said(2) == []
+    assert said(3, labels=large) == [
+        f"kubernetes: pod fab/peer0: more than {MAX_KEPT} characters of labels and containers: left out"
+    ]
+    assert said(1000, labels=large) == []
+    assert len(said(5, uid="../b")) == 1
