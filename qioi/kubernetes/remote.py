@@ -2,7 +2,8 @@
 
 Clocks of nodes may differ, so a report's age counts from its arrival here. A node renews its report while commits go on
 (:data:`~qioi.kubernetes.reports.RENEW`). A report that is not renewed ages, and is dropped :data:`FORGET` seconds after
-its arrival: the control laws then have no input, so they hold, and return to the default.
+its arrival: the control laws then have no input, so they hold, and return to the default. Of a report that was there
+before a policy was first read nobody knows how old it is, so it counts once it is renewed.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ FORGET = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One node's report; ``came`` is the monotonic time of its arrival."""
+    """One node's report; ``came`` is the monotonic time of its arrival, ``new`` whether it was made not long before."""
 
     node: str
     stamp: str
     throughput: float
     age: float
     came: float
+    new: bool
 
     @property
     def committed(self) -> float:
@@ -63,10 +65,10 @@ class Reports:
         self._taken = accepted
 
     def _read(self, one: Judged, now: float) -> dict[str, Report]:
-        before = self._reports.get(one.key, {})
+        before, new = self._reports.get(one.key, {}), one.key in self._taken
         after: dict[str, Report] = {}
         for raw in (one.status or {}).get("nodes") or ():
-            report = read_report(raw, now)
+            report = read_report(raw, now, new)
             if report is None or report.node == self._own:
                 continue
             known = before.get(report.node)
@@ -75,7 +77,10 @@ class Reports:
         return after
 
     def alive(self, key: str, now: float) -> frozenset[str]:
-        """Name the nodes whose reports of a policy's channel have come within :data:`ALIVE` seconds, by our clock."""
+        """Name the nodes whose reports of a policy's channel have come within :data:`ALIVE` seconds, by our clock.
+
+        All that have reported count at first: else a daemon that starts would take over from living nodes.
+        """
         return frozenset(node for node, one in self._reports.get(key, {}).items() if now - one.came < ALIVE)
 
     def reading(self, key: str, now: float, after: float = float("-inf")) -> ChannelReading | None:
@@ -84,18 +89,18 @@ class Reports:
         Only reports count that know of a commit after ``after``; of two with the same age the newer one does.
         """
         reports = self._reports.get(key, {}).values()
-        kept = [one for one in reports if now - one.came <= FORGET and one.committed > after]
+        kept = [one for one in reports if one.new and now - one.came <= FORGET and one.committed > after]
         chosen = min(kept, key=lambda one: (one.aged(now), -one.came), default=None)
         return None if chosen is None else ChannelReading(key, chosen.throughput, chosen.aged(now))
 
 
-def read_report(raw: Mapping[str, object], now: float) -> Report | None:
+def read_report(raw: Mapping[str, object], now: float, new: bool) -> Report | None:
     """Read one entry of a status; ``None`` for a node that sees no commits, and for invalid numbers."""
     throughput, age = raw.get("throughput"), raw.get("commitAgeSeconds", 0)
     numbers = all(isinstance(one, int | float) and 0 <= one < 1e9 for one in (throughput, age))
     if not numbers or not isinstance(throughput, int | float) or not isinstance(age, int | float):
         return None
-    return Report(str(raw.get("name")), str(raw.get("observedAt")), float(throughput), float(age), now)
+    return Report(str(raw.get("name")), str(raw.get("observedAt")), float(throughput), float(age), now, new)
 
 
 class ClusterChannels:

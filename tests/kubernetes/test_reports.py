@@ -227,6 +227,13 @@ def test_the_last_decision_is_the_newest_of_all_nodes() -> None:
     assert "lastDecision" not in body(dataclasses.replace(sight(status=known), decision=decision), WALL)["status"]
 
 
+def reports_of(node: str) -> Reports:
+    """Give the reports at a node that has read the policy when nobody had reported yet."""
+    reports = Reports(node)
+    reports.take([judged()], 0.0)
+    return reports
+
+
 def heard(at: float, status: dict[str, Any], reports: Reports) -> None:
     reports.take([judged(status)], at)
 
@@ -242,7 +249,7 @@ def test_a_node_is_alive_by_when_its_report_came_whatever_its_clock_says(ahead: 
 
 
 def test_what_another_node_reports_ages_from_when_it_came() -> None:
-    reports = Reports("n2")
+    reports = reports_of("n2")
     heard(100.0, body(sight("n1"), WALL)["status"], reports)
     new = reports.reading("fab/payments", 100.0 + FRESH)
     assert new is not None
@@ -266,7 +273,7 @@ def test_what_another_node_reports_ages_from_when_it_came() -> None:
 def test_the_report_with_the_least_age_counts(
     ages: tuple[float, float], came: tuple[float, float], asked: float, counts: str
 ) -> None:
-    reports, rates = Reports("n9"), {"n1": 10.0, "n2": 20.0}
+    reports, rates = reports_of("n9"), {"n1": 10.0, "n2": 20.0}
     entries = {
         name: {"name": name, "observedAt": stamp(WALL + at), "throughput": rates[name], "commitAgeSeconds": age}
         for name, age, at in zip(rates, ages, came, strict=True)
@@ -280,8 +287,22 @@ def test_the_report_with_the_least_age_counts(
     assert reading.throughput == rates[counts]
 
 
-def test_the_same_report_again_is_no_news() -> None:
+@pytest.mark.parametrize("since", [0.0, 1.0, RENEW - 1.0])
+def test_what_was_reported_before_the_start_counts_once_it_is_renewed(since: float) -> None:
+    """It may be a dead node's of minutes ago. A living one renews it within a period."""
     reports = Reports("n2")
+    for now in range(int(2 * RENEW)):
+        renewals = (since + now) // RENEW
+        heard(float(now), reported("n1", at=WALL + renewals * RENEW), reports)
+        assert (reports.reading("fab/payments", float(now)) is not None) == (renewals > 0)
+    dead = Reports("n2")
+    for now in range(int(FORGET)):  # others write the status meanwhile
+        heard(float(now), {**reported("n1"), "observedGeneration": now}, dead)
+        assert dead.reading("fab/payments", float(now)) is None
+
+
+def test_the_same_report_again_is_no_news() -> None:
+    reports = reports_of("n2")
     status = body(sight("n1"), WALL)["status"]
     heard(100.0, status, reports)
     heard(150.0, status, reports)
@@ -291,7 +312,7 @@ def test_the_same_report_again_is_no_news() -> None:
 
 
 def test_a_policy_that_has_not_changed_keeps_its_reports() -> None:
-    reports, told = Reports("n2"), judged(body(sight("n1"), WALL)["status"])
+    reports, told = reports_of("n2"), judged(body(sight("n1"), WALL)["status"])
     for at in (100.0, 150.0):
         reports.take([told], at)
     assert reports.reading("fab/payments", 100.0 + FORGET) is not None
@@ -301,7 +322,7 @@ def test_a_policy_that_has_not_changed_keeps_its_reports() -> None:
 
 
 def test_a_node_does_not_believe_itself_nor_nonsense() -> None:
-    reports = Reports("n1")
+    reports = reports_of("n1")
     heard(0.0, body(sight("n1"), WALL)["status"], reports)
     assert reports.reading("fab/payments", 0.0) is None
     for nonsense in ({"throughput": -1}, {"throughput": "much"}, {"throughput": 1e12}, {}):
