@@ -241,7 +241,7 @@ def whole(sight: Sight) -> dict[str, Any]:
 
 
 def newer(sight: Sight, decision: LastDecision) -> bool:
-    """Whether ``decision`` is newer than any other node's."""
+    """Whether ``decision`` is newer than any other node's, by both nodes' clocks: only people go by it."""
     known = (sight.judged.status or {}).get("lastDecision") or {}
     return known.get("node") == sight.node or seconds(known.get("time")) <= decision.time
 
