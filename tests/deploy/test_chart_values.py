@@ -61,3 +61,18 @@ def test_the_chart_takes_what_the_daemon_takes(keys: dict[str, Any], tmp_path: P
 )
 def test_the_chart_refuses_what_is_wrong_or_has_a_value_of_its_own(keys: dict[str, Any]) -> None:
     assert not Draft7Validator(SCHEMA).is_valid({"config": keys})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"cgroupRoot": None},
+        {"logs": "pods"},
+        {"extraVolumes": {"name": "docker"}},
+        {"extraVolumes": [{"hostPath": {"path": "/a"}}]},
+        {"extraVolumeMounts": [{"name": "docker"}]},
+        {"extraVolumeMounts": [{"name": "docker", "mountPath": "a"}]},
+    ],
+)
+def test_the_chart_refuses_paths_and_volumes_of_another_shape(values: dict[str, Any]) -> None:
+    assert not Draft7Validator(SCHEMA).is_valid(values)

@@ -199,6 +199,7 @@ def test_helm_installs_upgrades_and_uninstalls(installed: ControlPlane) -> None:
         "surprise=1",
         "config.period=2",
         "image.pullPolicy=Often",
+        "logs=pods",
         "imagePullSecrets=registry",
         "updateStrategy.type=Recreate",
         "updateStrategy.rollingUpdate.maxUnavailable=0",
