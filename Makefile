@@ -29,7 +29,6 @@ comma := ,
 environment = $(PY) -m pip --version >/dev/null 2>&1 || python3 -m venv --clear $(VENV)
 pip = $(call again,$(PY) -m pip install -q --disable-pip-version-check $(1))
 
-VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
 # These tests fail unless they reach every branch of the laws, the journal and the guard (pyproject.toml, tool.coverage).
 COVERED := tests/controller tests/kernel
 # For each run of tests, how many were not run and why.
@@ -239,9 +238,12 @@ deb: setup
 	@PYTHON=$(PY) deploy/debian/build.sh
 
 # For another base image than Debian's own: make image BASE=…
+# The tag is the package's version, as pip writes it, but that a tag has no +.
 image: deb
 	@echo '== building the container image'
-	docker build -t qioi:$(VERSION) $(if $(BASE),--build-arg BASE=$(BASE)) -f deploy/docker/Dockerfile dist
+	@tag=$$(dpkg-deb -f dist/qioi_*.deb Version | sed 's/~~/./; s/~//; s/+/-/') && \
+	docker build -t qioi:$$tag $(if $(BASE),--build-arg BASE=$(BASE)) -f deploy/docker/Dockerfile dist && \
+	echo "== made the image qioi:$$tag"
 
 clean:
 	rm -rf build dist *.egg-info ledger/bin qioi/_bin .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage

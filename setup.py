@@ -1,7 +1,8 @@
 """Build the package, and with it the bundled ledger's Go binary.
 
-All metadata stands in pyproject.toml. What only code can do is here: compile ledger/ into
-``qioi/_bin/qioi-ledger``. Without a Go that is new enough the daemon is installed alone, and that is said.
+All metadata stands in pyproject.toml. What only code can do is here. ledger/ is compiled into
+``qioi/_bin/qioi-ledger``: without a Go that is new enough the daemon is installed alone, and that is said. And each
+build between two releases gets a version of its own. An editable install keeps that of the commit it was made from.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from functools import cache
 from pathlib import Path
 
@@ -20,6 +22,34 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
 BINARY = Path("qioi") / "_bin" / "qioi-ledger"
+#: The next release, or this one: a release takes ``.dev0`` away, here and wherever deploy/ and docs/ name it.
+VERSION = "0.2.0.dev0"
+
+
+def version(named: str, tree: Path) -> str:
+    """Give a build between releases a version by which pip, apt and nodes tell it from others: ``0.2.0.devN+gHASH``.
+
+    N is when its commit was made, or the newest file that differs from it was changed (``.dirty``), in UTC. A clone
+    without tags or history knows that too, and later is more. A tree without a repository of its own has no N.
+    """
+    release, dev, _ = named.partition(".dev")
+    if not dev or not (tree / ".git").exists():
+        return named
+    try:
+        made, digest = git(tree, "-c", "log.showSignature=false", "log", "-1", "--format=%ct %h").split()
+        names = git(tree, "diff", "--name-only", "-z", "HEAD").split("\0")[:-1]
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = (getattr(error, "stderr", "") or str(error)).strip().partition("\n")[0]
+        say(f"git: {reason}: this build is {named}, as every other one for which git does not answer")
+        return named
+    changed = [int(file.stat().st_mtime) for file in map(tree.joinpath, names) if file.is_file()]
+    number = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(int(made), *changed, 0)))
+    return f"{release}.dev{number}+g{digest}{'.dirty' if names else ''}"
+
+
+def git(tree: Path, *words: str) -> str:
+    """Ask Git about a tree."""
+    return subprocess.run(["git", *words], cwd=tree, check=True, capture_output=True, text=True).stdout
 
 
 @cache
@@ -94,4 +124,8 @@ class PlatformWheel(bdist_wheel):
         return ("py3", "none", platform) if not self.root_is_pure else (python, abi, platform)
 
 
-setup(distclass=Distribution, cmdclass={"build_py": BuildWithLedger, "bdist_wheel": PlatformWheel})
+setup(
+    version=version(VERSION, HERE),
+    distclass=Distribution,
+    cmdclass={"build_py": BuildWithLedger, "bdist_wheel": PlatformWheel},
+)

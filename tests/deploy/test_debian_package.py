@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +28,19 @@ def machine(debian_package: Path, tmp_path: Path) -> Iterator[Machine]:
     machine.close()
 
 
+@pytest.fixture
+def earlier(debian_package: Path, machine: Machine) -> str:
+    """Give the same package as of another version, with which the machine begins: where it is inside."""
+    root = machine.folder / "earlier"
+    subprocess.run(["dpkg-deb", "-R", str(debian_package), str(root)], check=True)
+    (metadata,) = root.glob("usr/lib/qioi/qioi-*.dist-info/METADATA")
+    for file in (root / "DEBIAN/control", metadata):
+        file.write_text(re.sub(r"^Version: .*", "Version: 0.1.0", file.read_text(), count=1, flags=re.MULTILINE))
+    build = ["dpkg-deb", "--root-owner-group", "--build", str(root), str(machine.folder / "earlier.deb")]
+    subprocess.run(build, check=True, capture_output=True)
+    return "/srv/qioi/earlier.deb"
+
+
 def share(site: Site) -> int:
     folder: Path = site.hierarchy.folder(f"{site.parent}/peer0")
     return int((folder / site.hierarchy.file).read_text())
@@ -47,16 +62,13 @@ def configure(machine: Machine, site: Site, **changes: object) -> None:
     machine.run("sh", "-c", f"{drop_in}; systemctl daemon-reload")
 
 
-def test_from_installation_to_purge(machine: Machine, site: Site) -> None:
-    machine.run("dpkg", "-i", "/srv/qioi/qioi.deb")
+def test_from_installation_to_purge(machine: Machine, site: Site, earlier: str) -> None:
+    machine.run("dpkg", "-i", earlier)
     # As it comes: enabled, running, and touching nothing.
     assert machine.run("systemctl", "is-enabled", "qioi").stdout.strip() == "enabled"
     assert machine.shown("ActiveState") == "active", machine.journal()
     assert "dry run" in machine.run("qioi", "status").stdout + machine.journal()
-    assert machine.run("dpkg", "--verify", "qioi").stdout == ""
-    assert "/usr/share/doc/qioi/operating.md" in machine.run("dpkg", "-L", "qioi").stdout.split()
-    assert machine.run("sh", "-c", "grep -rl direct_url /usr/lib/qioi/qioi-*.dist-info || true").stdout == ""
-    assert machine.run("qioi", "--version").stdout.startswith("qioi, version ")
+    assert machine.run("qioi", "--version").stdout == "qioi, version 0.1.0\n"
     configure(machine, site, on_exit="keep")
     assert machine.run("qioi", "check", "-c", "/etc/qioi/qioi.yaml").returncode == 0
     machine.run("systemctl", "restart", "qioi")
@@ -64,10 +76,16 @@ def test_from_installation_to_purge(machine: Machine, site: Site) -> None:
     held = machine.run("cat", f"/proc/{machine.shown('MainPID')}/status").stdout
     assert "NoNewPrivs:\t1" in held
 
-    # Over an upgrade the operator's configuration stays, and the service is started anew.
+    # Over an upgrade the operator's configuration stays, and the service is started anew, with the code that came.
     before = machine.shown("MainPID")
-    machine.run("dpkg", "-i", "--force-confold", "/srv/qioi/qioi.deb")
+    machine.run("apt-get", "install", "-y", "--no-install-recommends", "/srv/qioi/qioi.deb")
     assert machine.shown("MainPID") not in ("0", before)
+    packaged = machine.run("dpkg-query", "-W", "-f", "${Version}", "qioi").stdout
+    assert machine.run("qioi", "--version").stdout == f"qioi, version {packaged.replace('~~', '.')}\n"
+    verified = machine.run("dpkg", "--verify", "qioi").stdout.splitlines()
+    assert [line for line in verified if not line.endswith(" c /etc/qioi/qioi.yaml")] == []
+    assert "/usr/share/doc/qioi/operating.md" in machine.run("dpkg", "-L", "qioi").stdout.split()
+    assert machine.run("sh", "-c", "grep -rl direct_url /usr/lib/qioi/qioi-*.dist-info || true").stdout == ""
     assert "peer0" in machine.run("cat", "/etc/qioi/qioi.yaml").stdout
     site.commit_until(lambda: share(site) > 1024)
 

@@ -17,7 +17,7 @@ from qioi.discovery.nri_records import Plugin
 from qioi.discovery.records import RecordError
 
 REPOSITORY = Path(__file__).parents[2]
-PLUGIN = "docker.io/library/qioi-nri:0.1.0"  # the image that deploy/k8s names
+PLUGIN = "docker.io/library/qioi-nri:0.2.0.dev0"  # the image that deploy/k8s names
 GROUP = "qioi-cri-test"  # the CRI client's parent of all pods' groups
 
 

@@ -40,10 +40,11 @@ def render(plane: ControlPlane, folder: str) -> Documents:
 def test_an_overlay_of_ones_own_names_the_registry(plane: ControlPlane, tmp_path: Path) -> None:
     """As docs/kubernetes.md says; a folder outside of the repository, by a relative path."""
     base = os.path.relpath(K8S / "base", tmp_path)
-    own = {"resources": [base], "images": [{"name": "qioi", "newName": "registry.example/qioi"}]}
+    image = {"name": "qioi", "newName": "registry.example/qioi", "newTag": "0.2.0.dev7-g1"}
+    own = {"resources": [base], "images": [image]}
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(own))
     pod = documents(plane.kubectl("kustomize", tmp_path))["DaemonSet", "qioi"]["spec"]["template"]["spec"]
-    assert [one["image"] for one in pod["containers"]] == ["registry.example/qioi:0.1.0"]
+    assert [one["image"] for one in pod["containers"]] == ["registry.example/qioi:0.2.0.dev7-g1"]
 
 
 def helm(*args: str | Path) -> subprocess.CompletedProcess[str]:

@@ -24,7 +24,7 @@ from qioi.interference import sysbench_binary
 from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
 
-LEDGER_IMAGE, SYSBENCH_IMAGE, DAEMON_IMAGE = "qioi-ledger:0.1.0", "qioi-sysbench:0.1.0", "qioi:0.1.0"
+LEDGER_IMAGE, SYSBENCH_IMAGE, DAEMON_IMAGE = "qioi-ledger:0.2.0.dev0", "qioi-sysbench:0.2.0.dev0", "qioi:0.2.0.dev0"
 #: A library as ldd(1) shows it: `libm.so.6 => /lib/…/libm.so.6 (0x…)` or `/lib64/ld-linux-x86-64.so.2 (0x…)`.
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 #: This machine's architecture, as images name it.
