@@ -78,7 +78,8 @@ def test_from_installation_to_purge(machine: Machine, site: Site, earlier: str) 
 
     # Over an upgrade the operator's configuration stays, and the service is started anew, with the code that came.
     before = machine.shown("MainPID")
-    machine.run("apt-get", "install", "-y", "--no-install-recommends", "/srv/qioi/qioi.deb")
+    upgraded = machine.run("apt-get", "install", "-y", "--no-install-recommends", "/srv/qioi/qioi.deb")
+    assert "in place of this package" not in upgraded.stdout + upgraded.stderr
     assert machine.shown("MainPID") not in ("0", before)
     packaged = machine.run("dpkg-query", "-W", "-f", "${Version}", "qioi").stdout
     assert machine.run("qioi", "--version").stdout == f"qioi, version {packaged.replace('~~', '.')}\n"
@@ -123,3 +124,11 @@ def test_what_is_broken_can_be_removed_and_says_what_stays(machine: Machine) -> 
     removed = machine.run("dpkg", "-P", "qioi")
     assert "qioi: CPU shares may not all be put back" in removed.stderr
     assert machine.run("dpkg", "-s", "qioi", check=False).returncode != 0
+
+
+def test_what_an_installation_by_hand_has_left_is_named(machine: Machine) -> None:
+    """The package's own unit and command would not be used, in silence."""
+    left = ("/etc/systemd/system/qioi.service", "/usr/local/bin/qioi")
+    machine.run("sh", "-c", f"mkdir -p /usr/local/bin; printf '[Service]\\nExecStart=true\\n' | tee {' '.join(left)}")
+    said = machine.run("dpkg", "-i", "/srv/qioi/qioi.deb").stderr
+    assert [file for file in left if f"qioi: {file} is used in place of this package's own" in said] == list(left), said
