@@ -14,16 +14,17 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 export PATH := $(BIN):$(PATH)
 export CGO_ENABLED ?= 0
 
-# Each command that fetches retries by its own means, and waits for another apt that is at work. If it fails, it is run
-# again three times, and keeps what it has fetched.
-export DEBIAN_FRONTEND := noninteractive
+# Each command that fetches retries by its own means. If it fails, it is run again three times, and keeps what it has
+# fetched.
 export PIP_RETRIES ?= 10
 export PIP_DEFAULT_TIMEOUT ?= 60
 again = for pause in 2 15 60 end; do { $(1); } && break; [ $$pause != end ] || exit 1; echo "== failed: once more in $$pause s"; sleep $$pause; done
-apt = $(call again,apt-get update -qq -o Acquire::Retries=5 && \
-  apt-get install -y -qq --no-install-recommends -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600 $(1) >/dev/null)
+apt = deploy/apt-install.sh $(1)
 # Node.js from elsewhere brings an npm of its own, with which Debian's does not go together.
 NODE := $(if $(shell command -v npm),,nodejs npm)
+# Nor do Docker's own packages with Debian's, and Oracle's MySQL with MariaDB, whose tests are skipped beside it.
+DOCKER := $(if $(shell command -v dockerd),,docker.io)
+MARIADB := $(if $(shell command -v mariadbd >/dev/null || command -v mysqld),,mariadb-server-core mariadb-client-core)
 comma := ,
 # An environment whose making was interrupted has its Python, but no pip: it is made again.
 environment = $(PY) -m pip --version >/dev/null 2>&1 || python3 -m venv --clear $(VENV)
@@ -95,7 +96,7 @@ test-rest:
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
 test-host: setup spark kafka k8s-tools
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
-	@$(call apt,docker.io podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium $(NODE) mariadb-server-core mariadb-client-core)
+	@$(call apt,$(DOCKER) podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium $(NODE) $(MARIADB))
 	$(BIN)/pytest -m host
 	@echo '== 1,000 containers created and removed while the daemon runs'
 	$(BIN)/pytest tests/engine -k many_containers_leave --containers 1000 --timeout 3600
@@ -173,7 +174,7 @@ figures: setup
 STANDARD := results/experiments/standard
 experiments: setup spark kafka
 	@echo '== the papers'"'"' experiments (5 hours; leave the machine alone; the same again goes on after an interruption)'
-	@$(call apt,stress-ng linux-perf $(NODE) mariadb-server-core mariadb-client-core prometheus-mysqld-exporter)
+	@$(call apt,stress-ng linux-perf $(NODE) $(MARIADB) prometheus-mysqld-exporter)
 	@failed=0; trap 'exit 130' INT TERM; \
 	$(BIN)/qioi experiment run fig_8 all --standard --paper-size $(if $(FABRIC),--binaries $(FABRIC)) $(if $(wildcard $(STANDARD)/*/run.json),--resume,--output) $(STANDARD) || failed=1; \
 	$(BIN)/qioi experiment report --excerpt docs/experiments $(STANDARD) || failed=1; \
@@ -202,11 +203,7 @@ $(STAMPS)/apt-test: deploy/apt-packages-test.txt
 $(STAMPS)/apt-k8s: deploy/apt-packages-k8s.txt
 $(STAMPS)/apt $(STAMPS)/apt-test $(STAMPS)/apt-k8s:
 	@mkdir -p $(STAMPS)
-	@missing=; for p in $$(sed 's/#.*//' $<); do command -v $$p >/dev/null || dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ]; then \
-	  echo "== installing by apt:$$missing"; \
-	  $(call apt,$$missing); \
-	else echo '== apt packages: all there'; fi
+	@$(call apt,$$(sed 's/#.*//' $<))
 	@touch $@
 
 $(STAMPS)/python: pyproject.toml $(STAMPS)/apt

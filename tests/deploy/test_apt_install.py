@@ -1,0 +1,143 @@
+"""What `make` installs by apt: real apt and dpkg-query, on a repository and a record of packages of the test's own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "deploy/apt-install.sh"
+pytestmark = pytest.mark.skipif(shutil.which("apt-get") is None, reason="needs apt-get: not a Debian")
+
+
+class Host:
+    """A host whose dpkg only notes what it is asked to do, and for which no second passes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("repository", "state/lists/partial", "cache/archives/partial", "etc", "log", "dpkg", "bin"):
+            (folder / name).mkdir(parents=True)
+        (folder / "dpkg/status").touch()
+        (folder / "repository/Packages").touch()
+        (folder / "etc/sources.list").write_text(f"deb [trusted=yes] file:{folder}/repository ./\n")
+        (folder / "apt.conf").write_text(
+            "".join(f'Dir::{name} "{folder}/{name.lower()}";\n' for name in ("State", "Cache", "Etc", "Log"))
+            + f'Dir::State::status "{folder}/dpkg/status";\nDir::Bin::dpkg "{folder}/bin/dpkg";\n'
+            + 'APT::Sandbox::User "root";\n'
+        )
+        self.program("dpkg", f'case $* in --*print*) ;; *) echo "$*" >>{folder}/done ;; esac')
+        self.program("sleep", f'echo "$1" >>{folder}/slept')
+        self.program("id", "echo 0")
+
+    def program(self, name: str, says: str) -> None:
+        file = self.folder / "bin" / name
+        file.write_text(f"#!/bin/sh\n{says}\n")
+        file.chmod(0o755)
+
+    def offer(self, package: str, fields: str = "") -> None:
+        """Have the repository have it, with further fields."""
+        root, file = self.folder / package, self.folder / "repository" / f"{package}.deb"
+        (root / "DEBIAN").mkdir(parents=True)
+        control = f"Package: {package}\nVersion: 1\nArchitecture: all\nMaintainer: test\nDescription: x\n{fields}"
+        (root / "DEBIAN/control").write_text(control)
+        subprocess.run(["dpkg-deb", "--build", str(root), str(file)], check=True, capture_output=True)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        with (self.folder / "repository/Packages").open("a") as listed:
+            listed.write(f"{control}Filename: ./{file.name}\nSize: {file.stat().st_size}\nSHA256: {digest}\n\n")
+
+    def has(self, package: str, status: str = "install ok installed") -> None:
+        """Have the host have it."""
+        with (self.folder / "dpkg/status").open("a") as listed:
+            listed.write(f"Package: {package}\nStatus: {status}\nVersion: 1\nArchitecture: all\n"
+                         f"Maintainer: test\nDescription: x\n\n")  # fmt: skip
+
+    def install(self, *packages: str) -> subprocess.CompletedProcess[str]:
+        environment = {
+            **os.environ,
+            "APT_CONFIG": str(self.folder / "apt.conf"),
+            "DPKG_ADMINDIR": str(self.folder / "dpkg"),
+            "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+        }
+        return subprocess.run(
+            [str(SCRIPT), *packages], env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    def noted(self, what: str) -> str:
+        file = self.folder / what
+        return file.read_text() if file.exists() else ""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_what_is_missing_is_installed(host: Host) -> None:
+    host.offer("toy-missing")
+    host.has("toy-there")
+    done = host.install("toy-missing", "toy-there", "sh")
+    assert (done.returncode, done.stdout) == (0, "== installing by apt: toy-missing\n"), done.stderr
+    assert "toy-missing" in host.noted("done")
+    assert "toy-there" not in host.noted("done")
+
+
+def test_where_all_is_there_apt_is_not_asked(host: Host) -> None:
+    host.has("toy-there")
+    host.program("apt-get", "exit 1")
+    done = host.install("toy-there", "sh")
+    assert (done.returncode, done.stdout) == (0, "== apt packages: all there\n")
+
+
+def test_a_removed_package_whose_configuration_stayed_is_missing(host: Host) -> None:
+    host.offer("toy-removed")
+    host.has("toy-removed", "deinstall ok config-files")
+    assert host.install("toy-removed").returncode == 0
+    assert "toy-removed" in host.noted("done")
+
+
+def test_nothing_is_removed_for_it_and_no_repeat_would_help(host: Host) -> None:
+    host.offer("toy-new", "Conflicts: toy-there\n")
+    host.has("toy-there")
+    done = host.install("toy-new")
+    assert done.returncode != 0
+    assert "remove" in done.stderr
+    assert host.noted("done") + host.noted("slept") == ""
+
+
+def test_a_name_that_apt_does_not_know_is_said_once(host: Host) -> None:
+    done = host.install("toy-unknown")
+    assert done.returncode != 0
+    assert done.stderr.count("Unable to locate package toy-unknown") == 1
+    assert host.noted("slept") == ""
+
+
+def test_what_qioi_does_without_is_left_out_where_there_is_no_such_name(host: Host) -> None:
+    host.offer("toy-missing")
+    done = host.install("toy-missing", "linux-perf")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "== installing by apt: toy-missing linux-perf",
+        "== no package linux-perf here: QiOi does without",
+    ]
+    assert "toy-missing" in host.noted("done")
+    assert host.install("linux-perf").returncode == 0
+
+
+def test_who_is_not_root_is_told_in_one_line_what_to_install(host: Host) -> None:
+    host.has("toy-there")
+    host.program("id", "echo 1000")
+    host.program("apt-get", f"echo asked >>{host.folder}/done")
+    done = host.install("toy-missing", "toy-there", "toy-other")
+    assert (done.returncode, done.stdout, host.noted("done")) == (1, "", "")
+    (said,) = done.stderr.splitlines()
+    assert said.endswith("apt-get install --no-install-recommends toy-missing toy-other")
+
+
+def test_what_fetches_is_tried_again(host: Host) -> None:
+    host.program("apt-get", f"echo asked >>{host.folder}/done; exit 100")
+    assert host.install("toy-missing").returncode == 1
+    assert (host.noted("done").count("asked"), host.noted("slept").split()) == (4, ["2", "15", "60"])
