@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.kernel.child import Child
+from qioi.kernel.extras import installs
 from qioi.model import DEFAULT_SHARES
 from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
@@ -34,7 +35,6 @@ EXECUTOR_MEMORY = "640m"
 RECORDS_PER_WORKER = 300_000
 #: Seconds for the cluster to come up and to sort once.
 PATIENCE = 240.0
-INSTALL = "`make spark` (or `pip install 'qioi[spark]'` and `apt-get install openjdk-17-jre-headless`) brings it"
 
 
 def spark_home() -> Path:
@@ -43,10 +43,15 @@ def spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark") if home is None else None
     found = Path(home) if home else Path(spec.origin).parent if spec is not None and spec.origin else None
     if found is None or not (found / "bin" / "spark-class").exists():
-        raise LabError(f"Spark is not installed: {INSTALL}")
+        raise LabError(f"Spark is not installed: {what_brings_it()}")
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        raise LabError(f"Java, which Spark needs, is not installed: {INSTALL}")
+        raise LabError(f"Java, which Spark needs, is not installed: {what_brings_it()}")
     return found
+
+
+def what_brings_it() -> str:
+    """Name the commands that install Spark and Java."""
+    return f"`make spark` (or `{installs('spark')}` and `apt-get install openjdk-17-jre-headless`) brings it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.engine import PODMAN
 from qioi.discovery.mine import OwnGroups
 from qioi.discovery.units import UnitDiscovery
+from qioi.kernel.extras import installs
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Owner
 from qioi.settings.config import Config
@@ -35,7 +36,7 @@ def libraries(config: Config) -> Iterable[str]:
     for section, (module, words) in LIBRARIES.items():
         if getattr(config, section) is not None and find_spec(module) is None:
             extra = "systemd" if section == "systemd" else "docker"
-            yield f"{config.file}: {section}: {words} is not installed: pip install 'qioi[{extra}]'"
+            yield f"{config.file}: {section}: {words} is not installed: {installs(extra)}"
 
 
 def watch(config: Config, hierarchy: Hierarchy, own: OwnGroups, *, owned: bool, owners: Iterable[Owner]) -> Discovery:

@@ -13,6 +13,7 @@ from qioi.discovery.containerd import DEFAULT_STATE
 from qioi.discovery.engine import DEFAULT_SOCKET, DOCKER, PODMAN, PODMAN_SOCKET, Engine, Kind
 from qioi.discovery.records import RecordError
 from qioi.discovery.systemd import Systemd
+from qioi.kernel.extras import installs
 
 #: Seconds that an engine has.
 TIMEOUT = 3
@@ -34,7 +35,7 @@ def engine(socket: str, kind: Kind) -> str:
     if not os.access(socket, os.F_OK):  # Path.exists() raises where this user may not look
         return f"no engine: no {socket}"
     if find_spec("docker") is None:
-        return f"{socket}, but the Docker SDK is not installed: pip install 'qioi[docker]'"
+        return f"{socket}, but the Docker SDK is not installed: {installs('docker')}"
     try:
         with closing(Engine(socket, TIMEOUT, kind)) as one:
             whose = "Podman's: " if kind is DOCKER and one.is_podman() else ""
@@ -56,7 +57,7 @@ def tasks() -> str:
 def units() -> str:
     """Ask systemd; its units' logs need journalctl."""
     if find_spec("jeepney") is None:
-        return "the D-Bus library is not installed: pip install 'qioi[systemd]'"
+        return f"the D-Bus library is not installed: {installs('systemd')}"
     try:
         with closing(Systemd()) as systemd:
             count = sum(one.active for one in systemd.units(["*.service"]))

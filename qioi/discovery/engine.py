@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from qioi.discovery.records import NoRecordError, RecordError, RefusedError, UnsuitableError
+from qioi.kernel.extras import installs
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -107,7 +108,7 @@ class Engine:
         try:
             import docker
         except ImportError:
-            raise EngineError("the Docker SDK is not installed: pip install 'qioi[docker]'") from None
+            raise EngineError(f"the Docker SDK is not installed: {installs('docker')}") from None
         with self._translated():
             self._api = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=timeout)
             share_connections(self._api, socket, timeout)

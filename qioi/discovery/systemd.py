@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qioi.discovery.records import NoRecordError, RecordError, RefusedError
+from qioi.kernel.extras import installs
 
 #: Seconds that one call may take.
 TIMEOUT = 10.0
@@ -63,7 +64,7 @@ class Systemd:
         try:
             from jeepney.io.blocking import open_dbus_connection
         except ImportError:
-            raise SystemdError("the D-Bus library is not installed: pip install 'qioi[systemd]'") from None
+            raise SystemdError(f"the D-Bus library is not installed: {installs('systemd')}") from None
         self._signals: deque[Any] = deque(maxlen=_SIGNALS)
         with translated():
             self._bus = open_dbus_connection("SYSTEM", auth_timeout=TIMEOUT)

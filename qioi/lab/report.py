@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from qioi.kernel.extras import installs
 from qioi.lab.figures import ArmFigures, ratios
 from qioi.lab.machine import Machine
 from qioi.lab.result_table import Row, build_rows, milliseconds, percent, times
@@ -148,4 +149,4 @@ def needs_plots() -> None:
     """Raise if what draws the report is missing, so that it is known before hours of measuring."""
     for module in ("jinja2", "matplotlib"):
         if importlib.util.find_spec(module) is None:
-            raise LabError(f"{module} is not installed: `pip install 'qioi[lab]'` brings it")
+            raise LabError(f"{module} is not installed: `{installs('lab')}` brings it")

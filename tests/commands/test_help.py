@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 from waiting import PATIENCE
 
@@ -13,6 +14,7 @@ import sys
 sys.modules.update(dict.fromkeys({EXTRAS}))
 from click.testing import CliRunner
 from qioi.cli import COMMANDS, main
+from qioi.kernel.extras import installs
 for name in COMMANDS:
     said = CliRunner().invoke(main, [name, "--help"])
     assert said.exit_code == 0, (name, said.output, said.exception)
@@ -20,12 +22,16 @@ for name in COMMANDS:
 for words in (["demo", "--output", "/proc/nowhere"], ["experiment", "run", "fig_8"], ["experiment", "report"]):
     said = CliRunner().invoke(main, words)
     assert said.exit_code == 1
-    assert said.stderr == "Error: jinja2 is not installed: `pip install 'qioi[lab]'` brings it\\n", said.stderr
+    assert said.stderr == f"Error: jinja2 is not installed: `{{installs('lab')}}` brings it\\n", said.stderr
+said = CliRunner().invoke(main, ["check", "-c", sys.argv[1]])
+for section, library, extra in (("docker", "the Docker SDK", "docker"), ("systemd", "the D-Bus library", "systemd")):
+    line = f"{{sys.argv[1]}}: {{section}}: {{library}} is not installed: {{installs(extra)}}"
+    assert line in said.output + said.stderr, said.output
 """
 
 
-def test_every_command_helps_without_any_extra_and_names_the_one_that_it_needs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+def test_every_command_helps_without_any_extra_and_names_the_one_that_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "qioi.yaml").write_text("docker: {}\nsystemd: {units: [{unit: 'fabric-*.service', role: peer}]}\n")
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "qioi.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
