@@ -21,7 +21,8 @@ case $arch in
     *) echo "build.sh: architecture $arch: accepted are amd64 and arm64" >&2; exit 1 ;;
 esac
 
-"$python" -c 'import pip, qioi.cli, setuptools.command.bdist_wheel' ||
+# One after the other: where pip is imported, setuptools can't be (Python 3.11).
+{ "$python" -m pip --version >/dev/null && "$python" -c 'import qioi.cli, setuptools.command.bdist_wheel'; } ||
     { echo "build.sh: PYTHON $python: lacks the above: accepted is .venv/bin/python after make setup" >&2; exit 1; }
 
 work=$(mktemp -d)

@@ -1,9 +1,12 @@
-"""What setup.py decides before a wheel is made: which Go is used, and what of an earlier build stays out."""
+"""What is decided before a wheel or package is made: which Go is used, and what of an earlier build stays out."""
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -111,3 +114,15 @@ def test_a_build_that_fails_says_how_to_do_without(
     go(tmp_path, f'test "$1" = build && exit 3; {version(NEEDED)}')
     with pytest.raises(SystemExit, match=r"exit status 3.*QIOI_NO_LEDGER=1"):
         built(module, tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("dpkg") is None, reason="needs dpkg: not a Debian")
+@pytest.mark.parametrize(("python", "goes_on"), [(sys.executable, True), ("/bin/false", False)])
+def test_the_debian_package_is_built_by_the_environment_of_setup(tmp_path: Path, python: str, goes_on: bool) -> None:
+    """What would be done after the interpreter was looked at ends at once."""
+    (tmp_path / "mktemp").write_text("#!/bin/sh\necho began; exit 3\n")
+    (tmp_path / "mktemp").chmod(0o755)
+    environment = {**os.environ, "PYTHON": python, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [str(ROOT / "deploy/debian/build.sh"), str(tmp_path / "dist")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, f"PYTHON {python}: lacks" in done.stderr) == ((3, False) if goes_on else (1, True)), done
