@@ -17,7 +17,7 @@ installed() {
 again() {
     for pause in 2 15 60 end; do
         "$@" >/dev/null && return
-        [ $pause != end ] || exit 1
+        [ $pause != end ] || return 1
         echo "== failed: once more in $pause s"
         sleep $pause
     done
@@ -33,7 +33,9 @@ done
     exit 1
 }
 echo "== installing by apt:$missing"
-again apt-get update -qq -o Acquire::Retries=5
+# One of several sources may be gone for good: what is known of the others may do.
+again apt-get update -qq -o Acquire::Retries=5 -o APT::Update::Error-Mode=any ||
+    echo '== going on with what apt knows'
 packages=
 for name in $missing; do
     case $optional in

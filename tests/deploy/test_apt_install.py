@@ -139,5 +139,17 @@ def test_who_is_not_root_is_told_in_one_line_what_to_install(host: Host) -> None
 
 def test_what_fetches_is_tried_again(host: Host) -> None:
     host.program("apt-get", f"echo asked >>{host.folder}/done; exit 100")
-    assert host.install("toy-missing").returncode == 1
-    assert (host.noted("done").count("asked"), host.noted("slept").split()) == (4, ["2", "15", "60"])
+    assert host.install("toy-missing").returncode == 100
+    assert host.noted("slept").split() == ["2", "15", "60"]
+    assert host.noted("done").count("asked") == 4 + 1, "then it is asked what it knows"
+
+
+def test_a_source_that_does_not_answer_is_asked_again_and_ends_nothing(host: Host) -> None:
+    """`apt-get update` itself takes it for a warning."""
+    host.offer("toy-missing")
+    with (host.folder / "etc/sources.list").open("a") as sources:
+        sources.write(f"deb [trusted=yes] file:{host.folder}/gone ./\n")
+    done = host.install("toy-missing")
+    assert done.returncode == 0, done.stderr
+    assert host.noted("slept").split() == ["2", "15", "60"]
+    assert "toy-missing" in host.noted("done")
