@@ -140,9 +140,9 @@ func (r *Remote) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil // it is not down: the connection is no longer needed
 		}
-		r.events.Down(r)
 		log.Debugf("stream to %s: %s", r.address, err)
-		r.discard()
+		r.discard() // before Down tells of it: what is handed on from then on waits for the next stream
+		r.events.Down(r)
 		select {
 		case <-ctx.Done():
 		case <-time.After(retryDelay):

@@ -242,6 +242,34 @@ func TestWhatDoesNotFitIsLostAndSaidSo(t *testing.T) {
 	require.ErrorIs(t, r.Submit("ch", 0, large), ErrOverload)
 }
 
+// firstDown says what was settled when it was first told that the stream broke.
+type firstDown struct {
+	*events
+	settled chan []bool
+}
+
+func (d *firstDown) Down(*Remote) {
+	select {
+	case d.settled <- d.sent():
+	default:
+	}
+}
+
+// TestDownTellsOfAllThatIsLost: what is lost after it nobody would be told of.
+func TestDownTellsOfAllThatIsLost(t *testing.T) {
+	conn, err := Dial("127.0.0.1:1", nil, nil, nil, 1<<20)
+	require.NoError(t, err)
+	e := &firstDown{&events{}, make(chan []bool, 1)}
+	r := NewRemote("127.0.0.1:1", conn, e)
+	r.Send("ch", e.told(0))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	assert.Equal(t, []bool{false}, <-e.settled)
+	cancel()
+	require.NoError(t, <-done)
+}
+
 // TestWhatWaitsAtTheEndIsLostAndSaidSo: a connection ends while others go on, as one that another replaces.
 func TestWhatWaitsAtTheEndIsLostAndSaidSo(t *testing.T) {
 	conn, err := Dial("127.0.0.1:1", nil, nil, nil, 1<<20)
