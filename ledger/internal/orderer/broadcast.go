@@ -137,10 +137,13 @@ func (w *waiter) giveUp() {
 	}
 }
 
+// longestName is how long a channel's name may be.
+const longestName = 249
+
 func (n *Node) channel(name string) (*channel, error) {
 	ch, ok := n.channels[name]
 	if !ok {
-		return nil, fmt.Errorf("%w: %.249q", errNoChannel, name) // which is as long as a name may be
+		return nil, fmt.Errorf("%w: %.*q", errNoChannel, longestName, name)
 	}
 	return ch, nil
 }

@@ -175,8 +175,7 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 		if err == nil {
 			return // it is in the order already, where the one who forwards it sees it
 		}
-		key := sha256.Sum256(raw)
-		refused(&ordererpb.SubmitResponse{Channel: ch.name, Status: statusOf(err), Info: hex.EncodeToString(key[:]) + " " + err.Error()})
+		refused(refusal(ch.name, raw, err))
 	}
 	bundle, kind := ch.Bundle(), protoutil.HeaderType(raw)
 	switch {
@@ -194,6 +193,12 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 	if err != nil {
 		fail(err)
 	}
+}
+
+// refusal names a transaction by its hash, as the one who has handed it on does.
+func refusal(channel string, raw []byte, why error) *ordererpb.SubmitResponse {
+	key := sha256.Sum256(raw)
+	return &ordererpb.SubmitResponse{Channel: channel, Status: statusOf(why), Info: hex.EncodeToString(key[:]) + " " + why.Error()}
 }
 
 // mayRefuse reports whether the other end of a remote may say that a transaction does not get into the log: the leader may,

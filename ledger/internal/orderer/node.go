@@ -49,6 +49,7 @@ type Node struct {
 	metrics     *metrics
 	channels    map[string]*channel
 	remotes     *remotes
+	unheard     unheard
 	maxMessage  int
 }
 

@@ -2,6 +2,7 @@ package orderer
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 	"testing"
@@ -18,6 +19,9 @@ import (
 	"github.com/qioi/qioi/ledger/internal/ca"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
+	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
@@ -105,7 +109,74 @@ func TestNoLongNameComesBack(t *testing.T) {
 		err := node.step([]byte("a certificate"), request, nil)
 		assert.Equal(t, codes.NotFound, status.Code(err))
 		assert.Less(t, len(err.Error()), 4<<10)
+		for _, m := range node.channels[ch].group.Load().members {
+			answers := make(chan *ordererpb.SubmitResponse, 1)
+			require.NoError(t, node.step(m.client, request, answers))
+			assert.Empty(t, answers)
+		}
 	}
+}
+
+// TestWhatIsForAnotherChannelEndsNoStream: a channel that this orderer has not joined may name it already, and the stream is
+// of all channels.
+func TestWhatIsForAnotherChannelEndsNoStream(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node, _ := c.startNode(0)
+	cfg, err := nodeconfig.Load(c.config(1), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	certificate, err := cfg.Certificate()
+	require.NoError(t, err)
+	conn, err := cluster.Dial(c.node(0).Address, certificate, node.channels[ch].Bundle().Orderer.TLSRoots, nil, 1<<20)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := ordererpb.NewClusterClient(conn).Step(ctx)
+	require.NoError(t, err)
+	env := c.message(ch, "x")
+	raw, err := proto.Marshal(env)
+	require.NoError(t, err)
+	key := sha256.Sum256(raw)
+	logged := opstest.Logged(t, func() {
+		for range 2 {
+			require.NoError(t, stream.Send(&ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
+				ConsensusRequest: &ordererpb.ConsensusRequest{Channel: "second"},
+			}}))
+		}
+		for _, to := range []struct {
+			channel string
+			answer  commonpb.Status
+		}{{"second", commonpb.Status_NOT_FOUND}, {ch, commonpb.Status_SERVICE_UNAVAILABLE}} { // nobody leads
+			require.NoError(t, stream.Send(&ordererpb.StepRequest{Payload: &ordererpb.StepRequest_SubmitRequest{
+				SubmitRequest: &ordererpb.SubmitRequest{Channel: to.channel, Payload: env},
+			}}))
+			response, err := stream.Recv()
+			require.NoError(t, err)
+			assert.Equal(t, to.channel, response.GetSubmitRes().GetChannel())
+			assert.Equal(t, to.answer, response.GetSubmitRes().GetStatus())
+			assert.True(t, strings.HasPrefix(response.GetSubmitRes().GetInfo(), hex.EncodeToString(key[:])+" "))
+		}
+	})
+	assert.Equal(t, 1, strings.Count(logged, "messages of other orderers are dropped"), logged)
+	assert.Contains(t, logged, `[channel: second] messages of other orderers are dropped: channel does not exist: "second"`)
+}
+
+// TestAChannelWhoseOrderersDoNotTalkEndsNoStream of a consenter; that of others it does.
+func TestAChannelWhoseOrderersDoNotTalkEndsNoStream(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.open(0)
+	defer func() { require.NoError(t, node.close()) }()
+	external := &channel{name: "external", kind: kinds[channelconfig.Kafka]}
+	external.group.Store(&group{})
+	node.channels["external"] = external
+	defer delete(node.channels, "external")
+	request := &ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
+		ConsensusRequest: &ordererpb.ConsensusRequest{Channel: "external"},
+	}}
+	for _, m := range node.channels[ch].group.Load().members {
+		require.NoError(t, node.step(m.client, request, nil))
+	}
+	assert.Equal(t, codes.FailedPrecondition, status.Code(node.step([]byte("a certificate"), request, nil)))
 }
 
 func TestAProposalOfAnotherOrdererIsRefused(t *testing.T) {
@@ -211,6 +282,7 @@ func TestWithoutTLSOnlyOthersIDsAreHeard(t *testing.T) {
 			ConsensusRequest: &ordererpb.ConsensusRequest{Channel: ch, Payload: payload},
 		}}, nil))
 	}
+	require.NoError(t, node.step(nil, &ordererpb.StepRequest{}, nil), "of a channel that is not here")
 	_, waiting := channel.part().Queued()
 	assert.Equal(t, 2, waiting, "of the other two")
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
@@ -59,23 +61,31 @@ func (n *Node) Step(stream ordererpb.Cluster_StepServer) error {
 }
 
 func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers chan<- *ordererpb.SubmitResponse) error {
-	if submit := request.GetSubmitRequest(); submit != nil {
-		answer := func(response *ordererpb.SubmitResponse) {
-			select {
-			case answers <- response:
-			default:
-			}
+	answer := func(response *ordererpb.SubmitResponse) {
+		select {
+		case answers <- response:
+		default:
 		}
-		ch, _, err := n.consenter(submit.Channel, certificate)
-		if ch != nil && err == nil {
-			ch.forwarded(submit, answer)
-		}
-		return err
 	}
-	message := request.GetConsensusRequest()
-	ch, id, err := n.consenter(message.GetChannel(), certificate)
-	if ch == nil || err != nil {
-		return err
+	submit, message := request.GetSubmitRequest(), request.GetConsensusRequest()
+	name := message.GetChannel()
+	if submit != nil {
+		name = submit.Channel
+	}
+	ch, id, err := n.consenter(name, certificate)
+	switch {
+	case err != nil:
+		if !n.hears(certificate) {
+			return err
+		}
+		if status.Code(err) != codes.PermissionDenied { // it may have sent this before it left
+			n.unheard.tell(name, err)
+			answerUnheard(submit, answer)
+		}
+		return nil
+	case submit != nil:
+		ch.forwarded(submit, answer)
+		return nil
 	}
 	if part := ch.part(); part != nil {
 		return part.Step(id, message.GetPayload())
@@ -84,15 +94,14 @@ func (n *Node) step(certificate []byte, request *ordererpb.StepRequest, answers 
 }
 
 // consenter finds which consenter of a channel a certificate belongs to. Without
-// TLS every sender is taken for one. It returns no channel for a sender that is no consenter of this channel but is one of
-// another: a message that it sent before it left must not end the stream that the other channel needs.
+// TLS every sender is taken for one.
 func (n *Node) consenter(name string, certificate []byte) (*channel, uint64, error) {
 	ch, err := n.channel(name)
 	if err != nil {
 		return nil, 0, status.Error(codes.NotFound, err.Error())
 	}
 	if ch.kind.Log.External {
-		return nil, 0, status.Errorf(codes.FailedPrecondition, "channel %q is not ordered by Raft", name)
+		return nil, 0, status.Errorf(codes.FailedPrecondition, "the orderers of channel %q do not talk to each other", name)
 	}
 	if n.certificate == nil {
 		return ch, 0, nil
@@ -100,12 +109,54 @@ func (n *Node) consenter(name string, certificate []byte) (*channel, uint64, err
 	if id := ch.group.Load().owner(certificate); id != 0 {
 		return ch, id, nil
 	}
-	for _, other := range n.channels {
-		if other.group.Load().owner(certificate) != 0 {
-			return nil, 0, nil
+	return nil, 0, status.Errorf(codes.PermissionDenied, "the certificate is not a consenter's of channel %q", name)
+}
+
+// hears reports whether some channel needs the stream of a sender. What it sends for another one, which this orderer lacks
+// or which it is no consenter of, must not end it.
+func (n *Node) hears(certificate []byte) bool {
+	if n.certificate == nil {
+		return true
+	}
+	for _, ch := range n.channels {
+		if ch.group.Load().owner(certificate) != 0 {
+			return true
 		}
 	}
-	return nil, 0, status.Errorf(codes.PermissionDenied, "the certificate is not a consenter's of channel %q", name)
+	return false
+}
+
+// mostUnheard is how many channels are told of whose messages are dropped: those who send choose the names.
+const mostUnheard = 64
+
+// unheard is which channels have been told of whose messages are dropped.
+type unheard struct {
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+func (u *unheard) tell(name string, why error) {
+	name = name[:min(len(name), longestName)]
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.told[name] || len(u.told) == mostUnheard {
+		return
+	}
+	if u.told == nil {
+		u.told = map[string]bool{}
+	}
+	u.told[name] = true
+	log.Warnf("[channel: %s] messages of other orderers are dropped: %s", name, status.Convert(why).Message())
+}
+
+// answerUnheard refuses a transaction of a channel that is not here. A name that no channel can have does not go back.
+func answerUnheard(submit *ordererpb.SubmitRequest, answer func(*ordererpb.SubmitResponse)) {
+	if submit == nil || len(submit.Channel) > longestName {
+		return
+	}
+	if raw, err := proto.Marshal(submit.Payload); err == nil {
+		answer(refusal(submit.Channel, raw, errNoChannel))
+	}
 }
 
 func peerCertificate(ctx context.Context) []byte {
