@@ -19,7 +19,7 @@ const (
 // A frame is {u32 length of payload, u32 crc, u8 kind, u8 flag, payload}, little endian.
 const (
 	frameHeaderSize = 10
-	// maxFrame bounds one payload: far above Fabric's AbsoluteMaxBytes (10 MiB by default).
+	// maxFrame bounds one payload: a channel's largest transaction (channelconfig.MostBytes), and 4 MiB around it.
 	maxFrame = 256 << 20
 )
 

@@ -5,7 +5,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 )
+
+// TestAFrameTakesTheLargestTransactionOfAnyChannel, and a block around it: a node would end at one that it does not take, and
+// at each start again.
+func TestAFrameTakesTheLargestTransactionOfAnyChannel(t *testing.T) {
+	for _, kind := range []string{
+		channelconfig.Solo, channelconfig.Raft, channelconfig.Kafka, channelconfig.BFT, channelconfig.Sequencer, channelconfig.Zyzzyva,
+	} {
+		assert.LessOrEqual(t, channelconfig.MostBytes(kind)+4<<20, maxFrame, kind)
+	}
+}
 
 // TestATornTransactionMayLookLikeFrames: a client chooses its bytes. Every fourth of these begins a frame of 4 MiB, as far
 // as its header tells. To sum up each would be 13 TB, in which this test would not end, nor would a node's start.

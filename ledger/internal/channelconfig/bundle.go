@@ -256,6 +256,9 @@ func (b *Bundle) decodeOrderer(group *commonpb.ConfigGroup, orgs *[]identity.Org
 	if !known {
 		return unknownType(o.ConsensusType)
 	}
+	if most := MostBytes(o.ConsensusType); o.AbsoluteMaxBytes > most {
+		return fmt.Errorf("%s absolute_max_bytes %d: at most %d is accepted with consensus type %s", keyBatchSize, o.AbsoluteMaxBytes, most, o.ConsensusType)
+	}
 	if err := how.decode(o, group, kind.Metadata); err != nil {
 		return err
 	}

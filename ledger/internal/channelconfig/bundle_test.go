@@ -187,6 +187,21 @@ func editMSP(t *testing.T, org *commonpb.ConfigGroup, change func(*msppb.FabricM
 	set(org, keyMSP, &msppb.MSPConfig{Config: mustMarshal(&msp)})
 }
 
+// TestTransactionsMayBeAsLargeAsFabricsToolsLetThem: the configuration of its test network has 99 MB.
+func TestTransactionsMayBeAsLargeAsFabricsToolsLetThem(t *testing.T) {
+	for kind, most := range map[string]uint32{Raft: 252 << 20, Kafka: 100<<20 - 64<<10} {
+		for _, bytes := range []uint32{10 << 20, 99 << 20, most} {
+			_, g := newWorld(t)
+			g.ConsensusType, g.KafkaBrokers, g.AbsoluteMaxBytes = kind, []string{"127.0.0.1:9092"}, bytes
+			block, err := NewGenesis(g)
+			require.NoError(t, err)
+			b, err := FromBlock(block)
+			require.NoError(t, err)
+			assert.EqualValues(t, bytes, b.Orderer.AbsoluteMaxBytes)
+		}
+	}
+}
+
 func TestInvalidConfigurations(t *testing.T) {
 	_, g := newWorld(t)
 	for want, change := range map[string]func(root *commonpb.ConfigGroup){
@@ -215,6 +230,13 @@ func TestInvalidConfigurations(t *testing.T) {
 		},
 		"values above 0": func(r *commonpb.ConfigGroup) {
 			set(r.Groups[ordererGroup], keyBatchSize, &ordererpb.BatchSize{MaxMessageCount: 1})
+		},
+		"BatchSize absolute_max_bytes 264241153: at most 264241152 is accepted with consensus type etcdraft": func(r *commonpb.ConfigGroup) {
+			set(r.Groups[ordererGroup], keyBatchSize, &ordererpb.BatchSize{MaxMessageCount: 1, PreferredMaxBytes: 1, AbsoluteMaxBytes: 252<<20 + 1})
+		},
+		"BatchSize absolute_max_bytes 104792065: at most 104792064 is accepted with consensus type kafka": func(r *commonpb.ConfigGroup) {
+			set(r.Groups[ordererGroup], keyConsensusType, &ordererpb.ConsensusType{Type: Kafka})
+			set(r.Groups[ordererGroup], keyBatchSize, &ordererpb.BatchSize{MaxMessageCount: 1, PreferredMaxBytes: 1, AbsoluteMaxBytes: 100<<20 - 64<<10 + 1})
 		},
 		"virtual_block_txs": func(r *commonpb.ConfigGroup) {
 			set(r.Groups[ordererGroup], keyMode, &streampb.OrderingMode{Mode: streampb.OrderingMode_STREAM, VirtualBlockInterval: "1s"})

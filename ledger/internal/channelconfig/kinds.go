@@ -38,8 +38,27 @@ type consensusType struct {
 	histories bool
 	// blocks is the policy BlockValidation; nil: any orderer's signature will do.
 	blocks func(g *Genesis) *commonpb.SignaturePolicyEnvelope
+	// largest is the most that AbsoluteMaxBytes may be; 0: as much as any orderer takes.
+	largest int
 	// change adds, removes or changes a consenter in the orderers' group; nil: consenters do not come and go.
 	change func(orderer *commonpb.ConfigGroup, c *ConsenterPatch, fresh *etcdraftpb.Consenter) error
+}
+
+const (
+	// largestTransaction leaves 4 MiB of a frame of the block file (256 MiB) to what surrounds a transaction there and in
+	// the messages between nodes.
+	largestTransaction = 252 << 20
+	// kafkaRequest is the most that a broker reads at once unless it is told otherwise (socket.request.max.bytes), and
+	// kafkaSlack what surrounds a transaction in it.
+	kafkaRequest, kafkaSlack = 100 << 20, 64 << 10
+)
+
+// MostBytes is the largest AbsoluteMaxBytes that orderers of a consensus type take.
+func MostBytes(consensusType string) int {
+	if most := consensusTypes[consensusType].largest; most != 0 {
+		return most
+	}
+	return largestTransaction
 }
 
 var consensusTypes = map[string]consensusType{
@@ -57,7 +76,7 @@ var consensusTypes = map[string]consensusType{
 		change: changeRaft,
 	},
 	Kafka: {
-		capability: capability, honest: true,
+		capability: capability, honest: true, largest: kafkaRequest - kafkaSlack,
 		decode: decodeBrokers,
 		encode: func(g *Genesis, group *commonpb.ConfigGroup) []byte {
 			set(group, keyKafkaBrokers, &ordererpb.KafkaBrokers{Brokers: g.KafkaBrokers})

@@ -42,7 +42,7 @@ type Options struct {
 	MaxMessageCount uint32
 	// PreferredMaxBytes is the size at which a block is cut, in both modes; at most AbsoluteMaxBytes.
 	PreferredMaxBytes uint32
-	// AbsoluteMaxBytes is the size of the largest transaction that is accepted.
+	// AbsoluteMaxBytes is the size of the largest transaction that is accepted, itself at most channelconfig.MostBytes.
 	AbsoluteMaxBytes uint32
 	// BatchTimeout is how long a block may stay open in block mode.
 	BatchTimeout time.Duration
@@ -198,6 +198,8 @@ func (o *Options) validateOrdering(found *problems.List) {
 	positive("preferred-max-bytes", o.PreferredMaxBytes)
 	positive("absolute-max-bytes", o.AbsoluteMaxBytes)
 	found.If(o.PreferredMaxBytes > o.AbsoluteMaxBytes, "--preferred-max-bytes %d: at most --absolute-max-bytes, %d, is accepted", o.PreferredMaxBytes, o.AbsoluteMaxBytes)
+	most := channelconfig.MostBytes(consenters[o.Consenter].consensusType)
+	found.If(int(o.AbsoluteMaxBytes) > most, "--absolute-max-bytes %d: at most %d is accepted with --consenter %s", o.AbsoluteMaxBytes, most, o.Consenter)
 	lasting("batch-timeout", o.BatchTimeout)
 	if modes[o.Mode] == channelconfig.Stream {
 		positive("virtual-block-txs", o.VirtualBlockTxs)
