@@ -7,6 +7,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
@@ -29,7 +30,7 @@ func statusOf(err error) commonpb.Status {
 		return commonpb.Status_FORBIDDEN
 	case errors.Is(err, errNoChannel), errors.Is(err, chain.ErrPosition):
 		return commonpb.Status_NOT_FOUND
-	case errors.Is(err, errTooLarge), errors.Is(err, protoutil.ErrMalformed), errors.Is(err, channelconfig.ErrInvalid):
+	case errors.Is(err, errTooLarge), errors.Is(err, consensus.ErrTooLarge), errors.Is(err, protoutil.ErrMalformed), errors.Is(err, channelconfig.ErrInvalid):
 		return commonpb.Status_BAD_REQUEST
 	default:
 		return commonpb.Status_SERVICE_UNAVAILABLE

@@ -20,6 +20,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka/kafkatest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
@@ -209,6 +210,21 @@ func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
 		t.Fatal("no answer")
 	}
 	assert.Equal(t, []string{"before", "during"}, c.texts(0, ch, &streampb.Position{Block: 1}, 2))
+}
+
+// TestWhatTheTopicDoesNotTakeIsABadRequest: it is not ordered, and would not be if it came again.
+func TestWhatTheTopicDoesNotTakeIsABadRequest(t *testing.T) {
+	c, brokers := newKafkaCluster(t, func(o *setup.Options) { o.Orderers = 1 })
+	c.start(0)
+	c.orderAt(0, "before")
+	brokers.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		brokers.KeepControl()
+		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.MessageTooLarge), nil, true
+	})
+	r, err := c.broadcast(t.Context(), 0, c.message(ch, "large"))
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, r.Status)
+	assert.Contains(t, r.Info, consensus.ErrTooLarge.Error())
 }
 
 // TestNobodyIsRememberedWhoHasLeft: a client may go while its transactions are on their way, and these may be lost.

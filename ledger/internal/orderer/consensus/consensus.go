@@ -106,6 +106,8 @@ var (
 	ErrNotLeader = errors.New("this orderer is not the leader")
 	// ErrOverload is told when too much waits to be ordered.
 	ErrOverload = fmt.Errorf("%w: too many transactions wait to be ordered", protoutil.ErrExhausted)
+	// ErrTooLarge is told of a transaction that the log does not take, now or later.
+	ErrTooLarge = errors.New("the transaction is larger than the log takes")
 	// ErrRemoved is what Run ends with when the others have removed this orderer from among them.
 	ErrRemoved = errors.New("this orderer is no longer a consenter")
 )

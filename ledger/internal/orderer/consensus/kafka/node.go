@@ -13,14 +13,15 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
@@ -40,7 +41,7 @@ var (
 
 const (
 	queuedRecords = 4096
-	queuedBytes   = 64 << 20
+	queuedBytes   = 64 << 20 // or one record, where a larger one is allowed
 	// deliveryTimeout is for a record that no broker takes: its client has given up after this time.
 	deliveryTimeout = 10 * time.Second
 	// recordSlack is what surrounds a transaction in a record, and a record in a batch.
@@ -71,8 +72,8 @@ func (c *Config) validate() error {
 	var found problems.List
 	found.If(c.Channel == "", "no channel is named")
 	found.If(len(c.Brokers) == 0, "no broker is named: at least one host:port is accepted")
-	found.If(c.MaxBytes <= 0 || c.MaxBytes > math.MaxInt32-recordSlack,
-		"largest transaction of %d bytes: 1 to %d is accepted", c.MaxBytes, math.MaxInt32-recordSlack)
+	most := channelconfig.MostBytes(channelconfig.Kafka)
+	found.If(c.MaxBytes <= 0 || c.MaxBytes > most, "largest transaction of %d bytes: 1 to %d is accepted", c.MaxBytes, most)
 	found.If(c.CutInterval == nil, "no time to cut a block is given")
 	return found.Err()
 }
@@ -113,7 +114,7 @@ func Open(cfg Config, host consensus.Host) (*Node, error) {
 		// after a failure is taken once (idempotence). Signatures do not compress.
 		kgo.DefaultProduceTopic(cfg.Channel), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(largest),
-		kgo.MaxBufferedRecords(queuedRecords), kgo.MaxBufferedBytes(queuedBytes),
+		kgo.MaxBufferedRecords(queuedRecords), kgo.MaxBufferedBytes(max(queuedBytes, int(largest))),
 		kgo.MetadataMinAge(metadataPause), kgo.RetryBackoffFn(pauseAfter),
 		kgo.RecordDeliveryTimeout(deliveryTimeout), kgo.UnknownTopicRetries(-1),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxPartitionBytes(largest),
@@ -168,6 +169,8 @@ func explain(err error) error {
 		return nil
 	case errors.Is(err, kgo.ErrMaxBuffered):
 		return consensus.ErrOverload
+	case errors.Is(err, kerr.MessageTooLarge): // also the topic's max.message.bytes, which an update of the channel does not raise
+		return fmt.Errorf("%w: %w", consensus.ErrTooLarge, err)
 	default:
 		return fmt.Errorf("no answer of the brokers: the transaction may or may not get ordered: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -103,7 +104,13 @@ func newSite(t *testing.T, options ...kfake.Opt) *site {
 // run starts a node; ended has its error.
 func (s *site) run(m *machine, cut time.Duration) (n *Node, stop func(), ended <-chan error) {
 	s.t.Helper()
-	n, err := Open(Config{Channel: topic, Brokers: s.brokers.ListenAddrs(), MaxBytes: 1 << 20, CutInterval: func() time.Duration { return cut }}, m)
+	return s.runWith(m, cut, 1<<20)
+}
+
+// runWith has the largest transaction as well.
+func (s *site) runWith(m *machine, cut time.Duration, maxBytes int) (n *Node, stop func(), ended <-chan error) {
+	s.t.Helper()
+	n, err := Open(Config{Channel: topic, Brokers: s.brokers.ListenAddrs(), MaxBytes: maxBytes, CutInterval: func() time.Duration { return cut }}, m)
 	require.NoError(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -143,9 +150,14 @@ func regular(t *testing.T, tx string) []byte {
 // order proposes and waits for the brokers' word.
 func order(t *testing.T, n *Node, tx string) {
 	t.Helper()
+	require.NoError(t, propose(t, n, tx))
+}
+
+func propose(t *testing.T, n *Node, tx string) error {
+	t.Helper()
 	told := make(chan error, 1)
 	require.NoError(t, n.Submit(consensus.Proposal{Tx: []byte(tx), Settle: func(err error) { told <- err }}))
-	require.NoError(t, <-told)
+	return <-told
 }
 
 func await(t *testing.T, m *machine, blocks, open []string) {
@@ -184,6 +196,46 @@ func TestRecordsWaitForTheBrokersAndToBeApplied(t *testing.T) {
 		proposals, messages := n.Queued()
 		return proposals+messages == 0
 	}, time.Minute, time.Millisecond)
+}
+
+// TestTheLargestTransactionIsTaken, also where it has more bytes than may wait for the brokers otherwise. Of a larger one it
+// is told that it is not ordered, which a broker may say as well: it has a limit of its own.
+func TestTheLargestTransactionIsTaken(t *testing.T) {
+	const most = queuedBytes + 1<<20
+	s := newSite(t)
+	m := newMachine()
+	n, _, _ := s.runWith(m, time.Hour, most)
+	connected(t, n)
+	order(t, n, strings.Repeat("x", most))
+	require.ErrorIs(t, propose(t, n, strings.Repeat("x", most+recordSlack)), consensus.ErrTooLarge)
+	s.brokers.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.MessageTooLarge), nil, true
+	})
+	require.ErrorIs(t, propose(t, n, "b"), consensus.ErrTooLarge)
+	order(t, n, "c")
+	require.Eventually(t, func() bool {
+		_, open := m.seen()
+		return len(open) == 2 && len(open[0]) == most && open[1] == "c"
+	}, time.Minute, 5*time.Millisecond)
+}
+
+// TestWhatIsAcceptedOpens: the client for Kafka has bounds of its own.
+func TestWhatIsAcceptedOpens(t *testing.T) {
+	for maxBytes, want := range map[int]string{
+		0: "largest transaction of 0 bytes: 1 to 104792064 is accepted",
+		1: "", 99 << 20: "", 100<<20 - 64<<10: "",
+		100<<20 - 64<<10 + 1: "largest transaction of 104792065 bytes: 1 to 104792064 is accepted",
+	} {
+		n, err := Open(Config{
+			Channel: topic, Brokers: []string{"127.0.0.1:1"}, MaxBytes: maxBytes, CutInterval: func() time.Duration { return time.Hour },
+		}, newMachine())
+		if want != "" {
+			require.ErrorContains(t, err, want)
+			continue
+		}
+		require.NoError(t, err)
+		n.client.Close()
+	}
 }
 
 func TestOnlyTheOpenBlocksTimeToCutCounts(t *testing.T) {
