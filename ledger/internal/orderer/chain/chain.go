@@ -6,7 +6,10 @@ package chain
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"sync"
 	"sync/atomic"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
@@ -32,6 +35,8 @@ type Chain struct {
 	bundle atomic.Pointer[channelconfig.Bundle]
 	height atomic.Uint64 // sealed blocks
 	hub    *hub
+
+	unreadable numbers // blocks that could not be read
 
 	// Of the goroutine that applies:
 	cutter     *cutter.Cutter
@@ -161,8 +166,38 @@ func (c *Chain) Members() channelconfig.Membership { return c.members }
 // Open is the number of the open block and how many transactions it has. Of the applying goroutine.
 func (c *Chain) Open() (number uint64, txs int) { return c.number, c.count }
 
-// Block reads a sealed block.
-func (c *Chain) Block(number uint64) (*commonpb.Block, error) { return c.store.Block(number) }
+// mostUnreadable is how many blocks that cannot be read are told of.
+const mostUnreadable = 1000
+
+// Block reads a sealed block. One that cannot be read is told of once: whoever asks may be elsewhere, and this is where its
+// file is.
+func (c *Chain) Block(number uint64) (*commonpb.Block, error) {
+	block, err := c.store.Block(number)
+	if err != nil && !errors.Is(err, blockfile.ErrNotFound) && !errors.Is(err, os.ErrClosed) && c.unreadable.add(number) {
+		log.Errorf("[channel: %s] block [%d] cannot be read: %s", c.id, number, err)
+	}
+	return block, err
+}
+
+// numbers are those of some blocks. Any goroutine may add one.
+type numbers struct {
+	mu  sync.Mutex
+	all map[uint64]bool
+}
+
+// add reports whether a number is new. When there are mostUnreadable, none is.
+func (n *numbers) add(number uint64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.all[number] || len(n.all) == mostUnreadable {
+		return false
+	}
+	if n.all == nil {
+		n.all = map[uint64]bool{}
+	}
+	n.all[number] = true
+	return true
+}
 
 // UntilSealed gives a channel that closes at the next seal; ask for it before Height.
 func (c *Chain) UntilSealed() <-chan struct{} { return c.hub.untilSealed() }

@@ -1,9 +1,12 @@
 package chain
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/ca"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -185,6 +190,47 @@ func TestWhatIsNoTransactionIsLeftOut(t *testing.T) {
 	_, txs := again.Open()
 	assert.Equal(t, 1, txs)
 	require.NoError(t, again.Close())
+}
+
+// TestABlockThatCannotBeReadIsToldOfOnce on the orderer that has it, whether blocks are asked for or transactions.
+func TestABlockThatCannotBeReadIsToldOfOnce(t *testing.T) {
+	f := newFixture(t)
+	dir := t.TempDir()
+	c := f.open(dir)
+	require.NoError(t, c.Apply(2, f.entry(9, false)))
+	var first [][]byte // transactions of blocks 1 and 2
+	for number := uint64(1); number <= 2; number++ {
+		block, err := c.Block(number)
+		require.NoError(t, err)
+		first = append(first, block.Data.Data[0])
+	}
+	require.NoError(t, c.Close())
+	c = f.open(dir)
+	defer func() { require.NoError(t, c.Close()) }()
+	path := filepath.Join(dir, "segment-000000.blk")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, tx := range first {
+		at := bytes.Index(raw, tx)
+		require.Positive(t, at)
+		raw[at] ^= 1
+	}
+	require.NoError(t, os.WriteFile(path, raw, 0o644)) // the same file, which c has open
+
+	logged := opstest.Logged(t, func() {
+		for range 2 {
+			_, err := c.Block(1)
+			require.Error(t, err)
+			_, _, err = c.Read(t.Context(), Position{Block: 2})
+			require.Error(t, err)
+			_, err = c.Block(9)
+			require.ErrorIs(t, err, blockfile.ErrNotFound)
+		}
+	})
+	assert.Equal(t, 2, strings.Count(logged, "\n"), logged)
+	for _, number := range []string{"1", "2"} {
+		assert.Contains(t, logged, "ERRO [orderer.chain] Block -> [channel: ch] block ["+number+"] cannot be read: ledger file "+path)
+	}
 }
 
 func TestAnUnusableFolderIsRefused(t *testing.T) {

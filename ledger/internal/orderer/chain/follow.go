@@ -52,7 +52,7 @@ func (c *Chain) Word(ctx context.Context, at Position) (*streampb.Batch, Positio
 }
 
 func (c *Chain) readBlock(at Position) ([]*streampb.Item, Position, error) {
-	block, err := c.store.Block(at.Block)
+	block, err := c.Block(at.Block)
 	if err != nil {
 		return nil, at, err
 	}
