@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -85,4 +87,49 @@ func TestAStoreThatCannotBeginASegmentIsRead(t *testing.T) {
 	}
 	same(t, s, blocks)
 	same(t, s, blocks)
+}
+
+// toldOnce is a file whose disk fails, which the kernel tells once.
+type toldOnce struct {
+	File
+	syncs            atomic.Int32
+	entered, release chan struct{}
+}
+
+func (f *toldOnce) Sync() error {
+	if f.syncs.Add(1) > 1 {
+		return nil
+	}
+	close(f.entered)
+	<-f.release
+	return syscall.EIO
+}
+
+// TestOfTwoThatSyncAtOnceBothHearOfAFailure, also where one of them writes on.
+func TestOfTwoThatSyncAtOnceBothHearOfAFailure(t *testing.T) {
+	for name, other := range map[string]func(*Store) error{
+		"another sync":  (*Store).Sync,
+		"a new segment": func(s *Store) error { return s.AppendBlock(testBlock(1, 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.TempDir(), Options{SegmentBytes: 1})
+			require.NoError(t, err)
+			require.NoError(t, s.AppendBlock(testBlock(0, 1)))
+			file := &toldOnce{File: s.last().file, entered: make(chan struct{}), release: make(chan struct{})}
+			s.last().file = file
+			first, second := make(chan error, 1), make(chan error, 1)
+			go func() { first <- s.Sync() }()
+			<-file.entered
+			go func() { second <- other(s) }()
+			select { // one that does not wait for the first is given the time to show it
+			case err := <-second:
+				second <- err
+			case <-time.After(100 * time.Millisecond):
+			}
+			close(file.release)
+			require.ErrorIs(t, <-first, syscall.EIO)
+			require.ErrorIs(t, <-second, syscall.EIO)
+			require.NoError(t, s.Close())
+		})
+	}
 }

@@ -61,9 +61,11 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	if len(paths) > 0 && !s.opts.ReadOnly {
-		if err := durable.FromDisk(paths[len(paths)-1]); err != nil {
-			return fmt.Errorf("ledger file: %w", err)
+	if !s.opts.ReadOnly {
+		for _, path := range paths[max(0, len(paths)-2):] { // the newest may have been begun just now
+			if err := durable.FromDisk(path); err != nil {
+				return fmt.Errorf("ledger file: %w", err)
+			}
 		}
 	}
 	for i, path := range paths {
@@ -81,7 +83,7 @@ func (s *Store) settle() error {
 	if s.opts.ReadOnly || len(s.segments) == 0 {
 		return nil
 	}
-	if err := s.last().file.Sync(); err != nil {
+	if err := s.last().sync(); err != nil {
 		return fmt.Errorf("ledger file %s: fsync: %w", s.last().path, err)
 	}
 	return nil

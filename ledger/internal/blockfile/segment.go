@@ -39,6 +39,20 @@ type segment struct {
 	// places are those of its blocks: always there for the last segment, else when they were needed lately.
 	places  []place
 	finding sync.Mutex // one reader at a time reads them from the disk; it is taken before the store's lock
+
+	syncing sync.Mutex // no other is taken while it is held
+	failed  error      // of a sync; guarded by syncing
+}
+
+// sync makes durable what was written. The kernel tells of what the disk refused once for each open file: of two that sync
+// at once the other would hear that all is well. So one syncs after the other, and none after one that has failed.
+func (seg *segment) sync() error {
+	seg.syncing.Lock()
+	defer seg.syncing.Unlock()
+	if seg.failed == nil {
+		seg.failed = seg.file.Sync()
+	}
+	return seg.failed
 }
 
 func segmentName(seq int) string { return fmt.Sprintf("segment-%06d.blk", seq) }

@@ -171,7 +171,7 @@ func (s *Store) DropOpen() error {
 	if err := os.Truncate(seg.path, s.open); err != nil {
 		return s.fail(ofFile("truncate", seg.path, err))
 	}
-	if err := seg.file.Sync(); err != nil {
+	if err := seg.sync(); err != nil {
 		return s.fail(ofFile("fsync", seg.path, err))
 	}
 	seg.size, s.openTxs = s.open, 0
@@ -218,7 +218,7 @@ func (s *Store) roll() error {
 		if err := s.flush(); err != nil {
 			return err
 		}
-		if err := s.last().file.Sync(); err != nil {
+		if err := s.last().sync(); err != nil {
 			return s.fail(ofFile("fsync", s.last().path, err))
 		}
 		s.writeIndex(s.last())
@@ -267,7 +267,7 @@ func (s *Store) Sync() error {
 	seg := s.last()
 	s.mu.Unlock()
 	// Readers and the writer go on while the disk works.
-	if err := seg.file.Sync(); err != nil {
+	if err := seg.sync(); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.fail(ofFile("fsync", seg.path, err))

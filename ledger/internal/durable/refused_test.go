@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/votelog"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
 	"github.com/qioi/qioi/ledger/internal/sequencer"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
 // disk is a real file system on a store that can refuse writes, as a thin volume does that is out of space.
@@ -147,4 +148,41 @@ func TestWhatADiskRefusedIsNotRead(t *testing.T) {
 			assert.Equal(t, 1, found, "what was synced is there")
 		})
 	}
+}
+
+// deaf is a file that hears nothing of what its disk refuses.
+type deaf struct{ *os.File }
+
+func (f deaf) Sync() error {
+	_ = f.File.Sync()
+	return nil
+}
+
+// TestWhatADiskRefusedBeforeTheNewestFileIsNotRead: the newest file may have been begun after it.
+func TestWhatADiskRefusedBeforeTheNewestFileIsNotRead(t *testing.T) {
+	d := newDisk(t)
+	dir := filepath.Join(d.dir, "log")
+	store, err := blockfile.Open(dir, blockfile.Options{SegmentBytes: 1, OpenFile: func(path string) (blockfile.File, error) {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+		return deaf{f}, err
+	}})
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(store.AppendTx(0, 0, []byte("data"), 0), store.Sync()))
+	d.refuse(func() {
+		require.NoError(t, store.AppendTx(0, 1, bytes.Repeat([]byte("data"), 2<<20), 0))
+		require.NoError(t, errors.Join(store.AppendSeal(&commonpb.BlockHeader{}, nil), store.Sync()))
+	})
+	require.NoError(t, errors.Join(store.AppendTx(1, 0, []byte("data"), 0), store.Close()))
+	found := func() error {
+		store, err := blockfile.Open(dir, blockfile.Options{})
+		if err != nil {
+			return err
+		}
+		_, err = store.Block(0)
+		return errors.Join(err, store.Close())
+	}
+	before := found()
+	d.restart()
+	require.Error(t, found(), "else nothing is tried here")
+	require.Error(t, before)
 }
