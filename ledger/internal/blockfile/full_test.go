@@ -1,6 +1,7 @@
 package blockfile
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,5 +132,34 @@ func TestOfTwoThatSyncAtOnceBothHearOfAFailure(t *testing.T) {
 			require.ErrorIs(t, <-second, syscall.EIO)
 			require.NoError(t, s.Close())
 		})
+	}
+}
+
+// TestAPageThatTheDiskDoesNotGiveIsAnError of its file, of the last as of another: the kernel sends a signal for it. So it does
+// where a file has become shorter.
+func TestAPageThatTheDiskDoesNotGiveIsAnError(t *testing.T) {
+	page := os.Getpagesize()
+	opts := Options{SegmentBytes: 4 * int64(page)}
+	dir, _ := ledger(t, 500, opts)
+	paths, err := listSegments(dir)
+	require.NoError(t, err)
+	require.Greater(t, len(paths), 2)
+	for _, path := range []string{paths[len(paths)-1], paths[0]} {
+		if err := os.Remove(indexPath(path)); err != nil {
+			require.ErrorIs(t, err, os.ErrNotExist)
+		}
+		opts.OpenFile = func(opened string) (File, error) {
+			if opened == path {
+				require.NoError(t, os.Truncate(path, int64(page)))
+			}
+			return openAppend(opened)
+		}
+		_, err = Open(dir, opts)
+		require.ErrorIs(t, err, syscall.EIO)
+		require.ErrorContains(t, err, path+": read at offset ")
+		var at int
+		_, err = fmt.Sscanf(strings.TrimPrefix(err.Error(), "ledger file "+path), ": read at offset %d", &at)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, at, page)
 	}
 }

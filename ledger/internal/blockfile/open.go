@@ -1,13 +1,16 @@
 package blockfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"syscall"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -90,12 +93,10 @@ func (s *Store) settle() error {
 }
 
 func (s *Store) loadSegment(path string, isLast bool) error {
-	data, unmap, err := mapFile(path)
-	if err != nil {
-		return fmt.Errorf("ledger file: %w", err)
-	}
-	defer unmap()
-	defer s.copyTail() // before the map goes
+	return mapped(path, func(data []byte) error { return s.loadMapped(path, data, isLast) })
+}
+
+func (s *Store) loadMapped(path string, data []byte, isLast bool) error {
 	nonce, first, reason := decodeSegmentHeader(data)
 	if reason != "" {
 		// The header is durable before anything follows it. Alone, a power cut may leave less of it, or zeroes.
@@ -149,7 +150,7 @@ func (s *Store) take(seg *segment, scan *scanner) {
 	s.tail = nil
 	for _, f := range scan.txs {
 		tx, _ := txOf(f.payload) // note has looked at it
-		s.tail = append(s.tail, TailTx{Data: tx, Flag: f.flag})
+		s.tail = append(s.tail, TailTx{Data: bytes.Clone(tx), Flag: f.flag})
 	}
 }
 
@@ -166,12 +167,6 @@ func (s *Store) loadFinished(seg *segment, data []byte) error {
 	}
 	s.keep(seg)
 	return nil
-}
-
-func (s *Store) copyTail() {
-	for i := range s.tail {
-		s.tail[i].Data = append([]byte(nil), s.tail[i].Data...)
-	}
 }
 
 // scanner follows the frames of one segment.
@@ -321,20 +316,39 @@ func (s *Store) reopenLast() (err error) {
 	return err
 }
 
-// mapFile gives a file's contents without copying them into the heap.
-func mapFile(path string) (data []byte, unmap func(), err error) {
+// mapped has a file's contents read without copying them into the heap. Of a page that the disk does not give the kernel
+// tells by a signal, which would end the process: it is an error of the file.
+func mapped(path string, read func(data []byte) error) (err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return fmt.Errorf("ledger file: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil || size == 0 {
-		return nil, func() {}, err
-	}
-	data, err = syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_PRIVATE)
 	if err != nil {
-		return nil, nil, fmt.Errorf("map %s: %w", path, err)
+		return fmt.Errorf("ledger file: %w", err)
 	}
-	return data, func() { _ = syscall.Munmap(data) }, nil
+	if size == 0 {
+		return read(nil)
+	}
+	data, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("ledger file: map %s: %w", path, err)
+	}
+	defer func() { _ = syscall.Munmap(data) }()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		what := recover()
+		if what == nil {
+			return
+		}
+		fault, is := what.(interface{ Addr() uintptr })
+		if !is || fault.Addr()-address(data) >= uintptr(len(data)) {
+			panic(what)
+		}
+		err = fmt.Errorf("ledger file %s: read at offset %d: %w", path, fault.Addr()-address(data), syscall.EIO)
+	}()
+	return read(data)
 }
+
+func address(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }

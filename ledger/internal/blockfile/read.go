@@ -99,16 +99,15 @@ func (s *Store) placesOf(seg *segment) ([]place, error) {
 }
 
 // findPlaces reads where a finished segment's blocks are, from its index or else from itself.
-func (seg *segment) findPlaces() ([]place, error) {
+func (seg *segment) findPlaces() (places []place, err error) {
 	if places, ok := seg.readIndex(seg.size); ok {
 		return places, nil
 	}
-	data, unmap, err := mapFile(seg.path)
-	if err != nil {
-		return nil, fmt.Errorf("ledger file: %w", err)
-	}
-	defer unmap()
-	return seg.scan(data)
+	err = mapped(seg.path, func(data []byte) error {
+		places, err = seg.scan(data)
+		return err
+	})
+	return places, err
 }
 
 // Iterator reads sealed blocks in order.
