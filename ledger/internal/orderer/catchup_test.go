@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -114,6 +116,67 @@ func TestCatchingUpLeavesAnOrdererThatTrickles(t *testing.T) {
 	assert.Less(t, taken, uint64(blocks))
 	require.NoError(t, behind.CatchUp(ctx, blocks+1))
 	assert.EqualValues(t, blocks+1, behind.Height())
+}
+
+// slowly has what another orderer sends come from an orderer's address, at 160 KB/s.
+func (c *testCluster) slowly(i, from int) {
+	c.t.Helper()
+	listener, err := net.Listen("tcp", c.node(i).Address)
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			source, err := net.Dial("tcp", c.node(from).Address)
+			if err != nil {
+				_ = conn.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(source, conn); _ = source.Close() }()
+			go func() {
+				for err := error(nil); err == nil; time.Sleep(100 * time.Millisecond) {
+					_, err = io.CopyN(conn, source, 16<<10)
+				}
+				_ = conn.Close()
+			}()
+		}
+	}()
+}
+
+// TestABlockThatTakesLongerThanATurnIsFetched, though never within the first one.
+func TestABlockThatTakesLongerThanATurnIsFetched(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	c := newCluster(t, func(o *setup.Options) { o.Mode, o.MaxMessageCount = "block", 1 })
+	c.start(0)
+	stop := c.start(1)
+	c.orderAt(0, strings.Repeat("x", 1<<20)) // 6.4 s
+	stop()
+	c.slowly(1, 0)
+
+	behind := c.open(2)
+	defer func() { require.NoError(t, behind.close()) }()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	require.Eventually(t, func() bool {
+		return behind.channels[ch].catchUpFrom(ctx, c.node(1).Address, 2) == nil
+	}, patience, time.Millisecond)
+	assert.EqualValues(t, 2, behind.channels[ch].Height())
+}
+
+func TestATurnGetsLongerUntilABlockFits(t *testing.T) {
+	var own turns
+	for height := range uint64(2) {
+		for _, want := range []time.Duration{5, 10, 20, 40, 80, 80} {
+			assert.Equal(t, want*time.Second, own.of("slow", height))
+			assert.Equal(t, 5*time.Second, own.of("another", height))
+			own.tooShort("slow")
+		}
+	}
 }
 
 // impersonate has another server answer at an orderer's address.

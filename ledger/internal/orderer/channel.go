@@ -45,6 +45,7 @@ type channel struct {
 	signer  protoutil.Signer
 	metrics *metrics
 
+	turns    turns // of the goroutine that fetches blocks
 	group    atomic.Pointer[group]
 	grouping sync.Mutex // held to change group
 	ahead    *ahead     // guarded by grouping; nil: none is known

@@ -107,29 +107,59 @@ func (ch *channel) followOne(ctx context.Context, address string) error {
 	return ch.importWhile(ctx, address, seek, func() bool { return !ch.named() })
 }
 
-// importWhile appends an orderer's blocks for as long as it has more of them and they are wanted. One that sends none is
+// importWhile appends an orderer's blocks for as long as it has more of them and they are wanted. One that sends nothing is
 // left: it may be frozen. So is any other after a while, for one that wants to keep this orderer behind may send some.
 func (ch *channel) importWhile(ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, followTurn)
+	before := ch.Height()
+	ctx, cancel := context.WithTimeout(ctx, ch.turns.of(address, before))
 	defer cancel()
 	silent := time.AfterFunc(followSilence, cancel)
 	defer silent.Stop()
-	return ch.deliver(ctx, address, seek, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
+	heard := func() { silent.Reset(followSilence) } // a large block is heard long before it is there
+	err := ch.deliver(ctx, address, seek, heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
 		for wanted() {
 			if err := ch.importNext(stream); err != nil {
 				return err
 			}
-			silent.Reset(followSilence)
+			heard() // to append a block takes time as well
 		}
 		return nil
 	})
+	if ch.Height() == before && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		ch.turns.tooShort(address)
+	}
+	return err
 }
 
 const (
 	followPause   = 200 * time.Millisecond
 	followSilence = 3 * time.Second
 	followTurn    = 5 * time.Second // of one source; the next goes on from there
+	// mostDoubled makes the longest turn 80 s, in which 10 MB come at 1 Mbit/s. One that lies can keep this orderer from the
+	// others for as long.
+	mostDoubled = 4
 )
+
+// turns is how long sources are given for what comes after some height: each twice as long after a turn that ended within
+// its first block, which may be a large one.
+type turns struct {
+	height  uint64
+	doubled map[string]int
+}
+
+func (t *turns) of(address string, height uint64) time.Duration {
+	if height != t.height {
+		*t = turns{height: height}
+	}
+	return followTurn << t.doubled[address]
+}
+
+func (t *turns) tooShort(address string) {
+	if t.doubled == nil {
+		t.doubled = map[string]int{}
+	}
+	t.doubled[address] = min(t.doubled[address]+1, mostDoubled)
+}
 
 // named reports whether this orderer is a consenter and has not been removed. Every orderer of an external log is one.
 func (ch *channel) named() bool {
@@ -195,9 +225,9 @@ func (ch *channel) sources() (out []string) {
 }
 
 // deliver asks an orderer for blocks. Blocks are signed, so its certificate need not be the one that our configuration
-// names, which may be an old one.
-func (ch *channel) deliver(ctx context.Context, address string, seek *ordererpb.SeekInfo, read func(ordererpb.AtomicBroadcast_DeliverClient) error) error {
-	conn, err := cluster.Dial(address, ch.owner.certificate, ch.Bundle().Orderer.TLSRoots, nil, ch.owner.maxMessage)
+// names, which may be an old one. heard, unless it is nil, is called when bytes come.
+func (ch *channel) deliver(ctx context.Context, address string, seek *ordererpb.SeekInfo, heard func(), read func(ordererpb.AtomicBroadcast_DeliverClient) error) error {
+	conn, err := cluster.DialHearing(address, ch.owner.certificate, ch.Bundle().Orderer.TLSRoots, nil, ch.owner.maxMessage, heard)
 	if err != nil {
 		return err
 	}

@@ -178,7 +178,7 @@ func (ch *channel) fetch(ctx context.Context, address string, at *ordererpb.Seek
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	seek := &ordererpb.SeekInfo{Start: at, Stop: at, Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY}
-	err = ch.deliver(ctx, address, seek, func(stream ordererpb.AtomicBroadcast_DeliverClient) (err error) {
+	err = ch.deliver(ctx, address, seek, nil, func(stream ordererpb.AtomicBroadcast_DeliverClient) (err error) {
 		block, err = receive(stream)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -71,6 +72,11 @@ func (o *outgoing) weight() int64 {
 // Dial prepares the connection options for an orderer whose TLS certificate must
 // be pinned (PEM or DER in the tree; here DER). own is nil where TLS is off.
 func Dial(address string, own *tls.Certificate, roots *x509.CertPool, pinned []byte, maxMessage int) (*grpc.ClientConn, error) {
+	return DialHearing(address, own, roots, pinned, maxMessage, nil)
+}
+
+// DialHearing has heard called, unless it is nil, whenever bytes come from the orderer. It must not block.
+func DialHearing(address string, own *tls.Certificate, roots *x509.CertPool, pinned []byte, maxMessage int, heard func()) (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if own != nil {
 		creds = credentials.NewTLS(&tls.Config{
@@ -83,6 +89,9 @@ func Dial(address string, own *tls.Certificate, roots *x509.CertPool, pinned []b
 			},
 		})
 	}
+	if heard != nil {
+		creds = hearing{creds, heard}
+	}
 	return grpc.NewClient(address, grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
@@ -91,6 +100,33 @@ func Dial(address string, own *tls.Certificate, roots *x509.CertPool, pinned []b
 			Backoff:           backoff.Config{BaseDelay: retryDelay, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 5 * retryDelay},
 			MinConnectTimeout: time.Second,
 		}))
+}
+
+// hearing are credentials of connections of which heard is told when they bring bytes, of a part of a message as well.
+type hearing struct {
+	credentials.TransportCredentials
+	heard func()
+}
+
+func (h hearing) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return h.TransportCredentials.ClientHandshake(ctx, authority, heardConn{conn, h.heard})
+}
+
+func (h hearing) Clone() credentials.TransportCredentials {
+	return hearing{h.TransportCredentials.Clone(), h.heard}
+}
+
+type heardConn struct {
+	net.Conn
+	heard func()
+}
+
+func (c heardConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.heard()
+	}
+	return n, err
 }
 
 // NewRemote makes a remote; Run connects it.

@@ -270,6 +270,24 @@ func TestDownTellsOfAllThatIsLost(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
+// TestAPartOfAMessageIsHeard, also where nothing else of it ever comes.
+func TestAPartOfAMessageIsHeard(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	heard := make(chan struct{}, 1)
+	conn, err := DialHearing(listener.Addr().String(), nil, nil, nil, 1<<20, func() { heard <- struct{}{} })
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	conn.Connect()
+	theirs, err := listener.Accept()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, theirs.Close()) }()
+	_, err = theirs.Write([]byte{0})
+	require.NoError(t, err)
+	<-heard
+}
+
 // TestWhatWaitsAtTheEndIsLostAndSaidSo: a connection ends while others go on, as one that another replaces.
 func TestWhatWaitsAtTheEndIsLostAndSaidSo(t *testing.T) {
 	conn, err := Dial("127.0.0.1:1", nil, nil, nil, 1<<20)
