@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 import pytest
 from slice_kernel import child
-from toy_scheduler import ToyScheduler
+from toy_scheduler import DEFAULT, ToyScheduler
 
 from qioi.controller.levers import eevdf
 from qioi.controller.levers.eevdf import Attributes, Kernel, SliceError, ThreadGoneError, default_slice, why_not
@@ -51,8 +52,9 @@ def test_clamps_of_utilisation_are_kept(kernel: tuple[Kernel, int]) -> None:
         assert clamps() == (100, 900)
 
 
-def test_a_thread_that_is_gone_and_one_that_may_not_be_set(kernel: tuple[Kernel, int]) -> None:
-    calls, _ = kernel
+def test_a_thread_that_is_gone_and_one_that_may_not_be_set() -> None:
+    """Any kernel has the calls, and refuses alike: what decides and restores is tested on one without slices too."""
+    calls = Kernel()
     with child() as process:
         gone = process.pid  # waited for at the end of this block
     for act in (calls.read, calls.born, lambda tid: calls.write(tid, Attributes(0, 0, 0, 0))):
@@ -60,6 +62,22 @@ def test_a_thread_that_is_gone_and_one_that_may_not_be_set(kernel: tuple[Kernel,
             act(gone)
     with pytest.raises(SliceError, match="Invalid argument"):
         calls.write(0, Attributes(99, 0, 0, 0))
+
+
+@pytest.mark.parametrize("name", ["peer", "a) S 1 (b"])
+def test_when_a_thread_was_born(name: str, tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    stat = tmp_path / "7" / "stat"
+    fields = " ".join(str(number) for number in range(4, 53))  # each is its own number (proc(5))
+    stat.write_text(f"7 ({name}) S {fields}\n")
+    assert Kernel(tmp_path).born(7) == 22
+    stat.write_text(f"7 ({name}) S 4 5\n")
+    with pytest.raises(ThreadGoneError, match="thread 7: gone"):
+        Kernel(tmp_path).born(7)
+
+
+def test_a_kernel_that_takes_slices() -> None:
+    assert default_slice(ToyScheduler()) == DEFAULT
 
 
 def test_a_kernel_that_takes_no_slices() -> None:
