@@ -31,13 +31,19 @@ def follow(events: Iterable[str]) -> Counter[str]:
                     print(event["Output"], end="", flush=True)
             case "output":
                 said[name].append(event["Output"])
-            case "fail" if name[1]:
-                print("".join(said.pop(name, ())), end="", flush=True)
+            case "fail":
+                print(take(said, *name), end="", flush=True)
             case "skip" if name[1]:
-                reasons[why("".join(said.pop(name, ())))] += 1
+                reasons[why(take(said, *name))] += 1
             case "pass":
                 said.pop(name, None)
     return reasons
+
+
+def take(said: defaultdict[tuple[str, str], list[str]], package: str, test: str) -> str:
+    """Take what a test has said; without one, what all those of the package have that did not end: why it ended."""
+    names = [one for one in said if one[0] == package and test in ("", one[1])]
+    return "".join(line for one in names for line in said.pop(one))
 
 
 def why(text: str) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
+import go_tests
 import pytest
 from go_tests import follow
 from skipped import UNMARKED, lines, write
@@ -55,6 +57,28 @@ def test_the_reasons_of_go_and_what_it_would_have_printed(capsys: pytest.Capture
     reasons = follow(["go: downloading\n", *(json.dumps(one) + "\n" for one in events)])
     assert reasons == {"needs root": 1}
     assert capsys.readouterr().out == "go: downloading\n--- FAIL: TestTwo (0.00s)\nok  \tp\t0.01s\n"
+
+
+HANGS = """package p
+
+import ("os"; "testing")
+
+func TestPasses(t *testing.T) { t.Log("nobody reads this") }
+func TestExits(t *testing.T) { println("why it ended"); os.Exit(3) }
+"""
+
+
+@pytest.mark.slow
+def test_a_go_test_that_does_not_end_says_why(tmp_path: Path) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("needs Go")
+    (tmp_path / "go.mod").write_text("module p\n")
+    (tmp_path / "p_test.go").write_text(HANGS)
+    command = [sys.executable, str(Path(go_tests.__file__)), str(tmp_path / "skipped"), "./..."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "why it ended" in done.stdout
+    assert "nobody reads this" not in done.stdout
 
 
 def test_all_runs_together(tmp_path: Path) -> None:
