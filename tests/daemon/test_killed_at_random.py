@@ -129,7 +129,7 @@ def test_killed_at_random_moments_nothing_of_ours_outlives_it(site: Site, reques
             elif put_back == "start":
                 process = site.start()  # nothing works, so it raises nothing itself
                 assert levers.now() == levers.found
-                end(process, signal.SIGKILL)
+                assert end(process, signal.SIGKILL)[0] == -signal.SIGKILL
         process = site.start()
         assert levers.now() == levers.found
         assert end(process)[0] == 0

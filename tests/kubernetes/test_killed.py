@@ -169,7 +169,7 @@ def test_a_node_killed_at_random_moments_nothing_of_ours_outlives_it(
         elif put_back == "start":
             process = site.start()  # nothing works, so it raises nothing itself
             until(node.is_as_found)
-            end(process, signal.SIGKILL)
+            assert end(process, signal.SIGKILL)[0] == -signal.SIGKILL
     process = site.start()
     until(node.is_as_found)
     assert end(process)[0] == 0
