@@ -5,12 +5,14 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/qioi/qioi/ledger/internal/probe"
 )
@@ -53,14 +55,15 @@ func (c *frozenConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// serve has a node and a connection to it in this bubble of synctest: all waits are of its clock.
 func serve(t *testing.T) (*frozen, *grpc.ClientConn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := bufconn.Listen(1 << 16)
 	f := &frozen{Listener: l}
 	server := grpc.NewServer() // it knows no service: that is an answer, too
 	go func() { _ = server.Serve(f) }()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///node", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		f.freeze(false)
@@ -73,40 +76,40 @@ func serve(t *testing.T) (*frozen, *grpc.ClientConn) {
 func always() bool { return true }
 
 func TestAFrozenNodeIsNoticed(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	node, conn := serve(t)
-	var w probe.Watch
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(context.Background(), conn, always) }()
-	select {
-	case err := <-ended:
-		t.Fatalf("a node that runs but says nothing: %v", err)
-	case <-time.After(4 * probe.Interval):
-	}
-	node.freeze(true)
-	assert.ErrorIs(t, <-ended, probe.ErrSilent)
+	synctest.Test(t, func(t *testing.T) {
+		node, conn := serve(t)
+		var w probe.Watch
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(t.Context(), conn, always) }()
+		select {
+		case err := <-ended:
+			t.Fatalf("a node that runs but says nothing: %v", err)
+		case <-time.After(4 * probe.Interval):
+		}
+		node.freeze(true)
+		begun := time.Now()
+		require.ErrorIs(t, <-ended, probe.ErrSilent)
+		assert.LessOrEqual(t, time.Since(begun), 3*time.Second)
+	})
 }
 
 func TestSilenceIsNoMatterWhereNothingIsExpected(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	node, conn := serve(t)
-	node.freeze(true)
-	ctx, cancel := context.WithCancel(context.Background())
-	var w probe.Watch
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx, conn, func() bool { return false }) }()
-	talking := make(chan error, 1)
-	var other probe.Watch
-	go func() { talking <- other.Run(ctx, conn, always) }()
-	for range 100 { // what is heard on the stream itself is proof enough
-		other.Heard()
-		time.Sleep(probe.Interval / 25)
-	}
-	cancel()
-	require.NoError(t, <-ended)
-	require.NoError(t, <-talking)
+	synctest.Test(t, func(t *testing.T) {
+		node, conn := serve(t)
+		node.freeze(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		var w probe.Watch
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(ctx, conn, func() bool { return false }) }()
+		talking := make(chan error, 1)
+		var other probe.Watch
+		go func() { talking <- other.Run(ctx, conn, always) }()
+		for range 100 { // what is heard on the stream itself is proof enough
+			other.Heard()
+			time.Sleep(probe.Interval / 25)
+		}
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, <-talking)
+	})
 }
