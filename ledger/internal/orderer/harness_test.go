@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -191,12 +192,15 @@ func (c *testCluster) conn(i int) *grpc.ClientConn {
 	if conn := c.conns[address]; conn != nil {
 		return conn
 	}
-	ca, err := os.ReadFile(filepath.Join(c.dir, c.file.TLSCA["OrdererMSP"]))
-	require.NoError(c.t, err)
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(ca)
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool})),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(100<<20)))
+	creds := insecure.NewCredentials()
+	if c.file.TLS {
+		ca, err := os.ReadFile(filepath.Join(c.dir, c.file.TLSCA["OrdererMSP"]))
+		require.NoError(c.t, err)
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(ca)
+		creds = credentials.NewTLS(&tls.Config{RootCAs: pool})
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(100<<20)))
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { _ = conn.Close() })
 	c.conns[address] = conn

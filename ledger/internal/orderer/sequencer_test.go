@@ -77,21 +77,10 @@ func TestTheSequencerOrdersForAllAlike(t *testing.T) {
 		"stream":  func(o *setup.Options) { o.VirtualBlockTxs = 4 },
 		"block":   func(o *setup.Options) { o.Mode, o.MaxMessageCount, o.BatchTimeout = "block", 4, 100*time.Millisecond },
 		"memory":  func(o *setup.Options) { o.SequencerMemory = true },
-		"plainly": func(o *setup.Options) { o.NoTLS, o.Orderers = true, 1 },
+		"plainly": func(o *setup.Options) { o.NoTLS, o.VirtualBlockTxs = true, 4 },
 	} {
 		t.Run(mode, func(t *testing.T) {
 			c, at := newSequencerCluster(t, change)
-			if !c.file.TLS { // the helpers speak TLS
-				end := c.spawnSequencer(at)
-				log := filepath.Join(c.dir, c.node(0).Log)
-				c.spawn(0)
-				require.Eventually(t, func() bool {
-					text, err := os.ReadFile(log)
-					return err == nil && strings.Contains(string(text), "is read up to number")
-				}, patience, 10*time.Millisecond)
-				end(syscall.SIGTERM)
-				return
-			}
 			facades := []func(os.Signal){c.spawn(0), c.spawn(1), c.spawn(2)} // before the sequencer
 			end := c.spawnSequencer(at)
 			var want []string
