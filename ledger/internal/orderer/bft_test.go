@@ -218,7 +218,7 @@ func TestWhatWaitsOutlivesTheLeader(t *testing.T) {
 				env := c.message(ch, fmt.Sprint("after ", i))
 				for range 2 {
 					clients.Go(func() {
-						r, err := c.broadcast(context.Background(), i, env)
+						r, err := c.ask(i, env)
 						if assert.NoError(t, err) && r.Status != commonpb.Status_SUCCESS {
 							assert.Equal(t, errTimeout.Error(), r.Info, "a busy host may give up several views")
 						}

@@ -1,7 +1,6 @@
 package orderer
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -71,7 +70,7 @@ func TestConfigurationsChangeAtOnePoint(t *testing.T) {
 		stops[i] = c.start(i)
 	}
 	c.order(c.message(ch, "before"))
-	refused, err := c.broadcast(context.Background(), 1, c.update(chaincode("1.0"), ordererAdmins))
+	refused, err := c.ask(1, c.update(chaincode("1.0"), ordererAdmins))
 	require.NoError(t, err)
 	assert.Equal(t, commonpb.Status_FORBIDDEN, refused.Status, refused.Info)
 
@@ -80,18 +79,18 @@ func TestConfigurationsChangeAtOnePoint(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 3 {
 		update := c.update(chaincode(fmt.Sprintf("%d.0", i+2)), org1Admin)
-		wg.Go(func() { _, _ = c.broadcast(context.Background(), i, update) }) // at most one comes into force
+		wg.Go(func() { _, _ = c.ask(i, update) }) // at most one comes into force
 	}
 	wg.Wait()
 	l.waitFor(t, 20)
 	stop()
 	level(t, c)
-	again, err := c.broadcast(context.Background(), 0, c.update(chaincode("9.0"), org1Admin))
+	again, err := c.ask(0, c.update(chaincode("9.0"), org1Admin))
 	require.NoError(t, err)
 	assert.Equal(t, commonpb.Status_BAD_REQUEST, again.Status, again.Info)
 
 	// Its orderers' part is not the peers' organisations' to change, and the other way about.
-	r, err := c.broadcast(context.Background(), 2, c.update(channelconfig.Patch{MaxMessageCount: 7}, ordererAdmins))
+	r, err := c.ask(2, c.update(channelconfig.Patch{MaxMessageCount: 7}, ordererAdmins))
 	require.NoError(t, err)
 	require.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
 	last := level(t, c)
@@ -125,7 +124,7 @@ func TestTransactionsMayBecomeLarger(t *testing.T) {
 	}, ordererAdmins))
 	c.order(c.message(ch, strings.Repeat("x", 1<<20-(4<<10))))
 	larger := c.message(ch, strings.Repeat("x", 1<<20))
-	r, err := c.broadcast(t.Context(), 0, larger)
+	r, err := c.ask(0, larger)
 	require.NoError(t, err)
 	assert.Equal(t, commonpb.Status_BAD_REQUEST, r.Status)
 	assert.Contains(t, r.Info, "exceeds maximum allowed 1048576 bytes until this orderer is restarted")
@@ -151,11 +150,11 @@ func TestUpdatesThatWouldBeTheLastAreRefusedAtTheDoor(t *testing.T) {
 			return to, nil
 		}, ordererAdmins)
 	}
-	r, err := c.broadcast(t.Context(), 0, update(""))
+	r, err := c.ask(0, update(""))
 	require.NoError(t, err)
 	assert.Equal(t, commonpb.Status_BAD_REQUEST, r.Status)
 	assert.Contains(t, r.Info, `mod_policy "" of /Channel/Orderer/BatchSize: the name of a policy`)
-	r, err = c.broadcast(t.Context(), 0, update("/Channel/Orderer/Admins"))
+	r, err = c.ask(0, update("/Channel/Orderer/Admins"))
 	require.NoError(t, err)
 	assert.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
 }

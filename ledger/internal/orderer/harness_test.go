@@ -214,7 +214,15 @@ func (c *testCluster) message(channel, text string) *commonpb.Envelope {
 	return env
 }
 
-// broadcast sends one envelope and gives the answer; an error when the orderer is away.
+// ask sends one envelope and gives the answer, however long an orderer that runs or starts takes.
+func (c *testCluster) ask(i int, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	return c.answer(ctx, i, env, grpc.WaitForReady(true))
+}
+
+// broadcast sends one envelope and gives the answer; an error when the orderer is away, or stands still. Who calls it tries
+// again.
 func (c *testCluster) broadcast(ctx context.Context, i int, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -222,8 +230,10 @@ func (c *testCluster) broadcast(ctx context.Context, i int, env *commonpb.Envelo
 }
 
 // answer waits for it for as long as ctx allows.
-func (c *testCluster) answer(ctx context.Context, i int, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
-	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(i)).Broadcast(ctx)
+func (c *testCluster) answer(
+	ctx context.Context, i int, env *commonpb.Envelope, options ...grpc.CallOption,
+) (*ordererpb.BroadcastResponse, error) {
+	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(i)).Broadcast(ctx, options...)
 	if err != nil {
 		return nil, err
 	}

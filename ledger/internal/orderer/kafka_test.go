@@ -194,7 +194,7 @@ func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
 	})
 	answer := make(chan *ordererpb.BroadcastResponse, 1)
 	go func() {
-		r, _ := c.broadcast(context.Background(), 0, c.message(ch, "during"))
+		r, _ := c.ask(0, c.message(ch, "during"))
 		answer <- r
 	}()
 	<-refused

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
 // TestOfCompetingConfigurationsOneCounts, also where orderers may lie: the clients of the others are told so before their
@@ -24,36 +26,45 @@ import (
 func TestOfCompetingConfigurationsOneCounts(t *testing.T) {
 	for _, consenter := range []string{"bft", "zyzzyva"} {
 		t.Run(consenter, func(t *testing.T) {
-			c := newCluster(t, agreeingBy(consenter, 4))
-			for i := range 4 {
-				c.start(i)
-			}
-			c.orderAt(0, "before")
-			var updates sync.WaitGroup
-			statuses := make([]commonpb.Status, 12)
-			for i := range statuses {
-				update := c.update(chaincode(fmt.Sprintf("%d.0", i+2)), org1Admin)
-				updates.Go(func() {
-					r, err := c.broadcast(context.Background(), i%4, update)
-					if assert.NoError(t, err) {
-						statuses[i] = r.Status
-						assert.NotContains(t, r.Info, errTimeout.Error())
-					}
-				})
-			}
-			updates.Wait()
-			won := 0
-			for _, status := range statuses {
-				if status == commonpb.Status_SUCCESS {
-					won++
-				}
-			}
-			assert.Equal(t, 1, won, "%v", statuses)
-			for i := range 4 {
-				c.orderAt(i, fmt.Sprint("after ", i))
+			for trial := 1; compete(t, consenter); trial++ {
+				require.Less(t, trial, 5, "whenever it is tried, some client is not told")
 			}
 		})
 	}
+}
+
+// compete says whether an orderer's patience with a client ended: where the host stood still for so long, that says nothing.
+func compete(t *testing.T, consenter string) (late bool) {
+	c := newCluster(t, agreeingBy(consenter, 4))
+	for i := range 4 {
+		defer c.start(i)()
+	}
+	c.orderAt(0, "before")
+	var updates sync.WaitGroup
+	answers := make([]*ordererpb.BroadcastResponse, 12)
+	for i := range answers {
+		update := c.update(chaincode(fmt.Sprintf("%d.0", i+2)), org1Admin)
+		updates.Go(func() {
+			var err error
+			answers[i], err = c.ask(i%4, update)
+			assert.NoError(t, err)
+		})
+	}
+	updates.Wait()
+	won := 0
+	for _, answer := range answers {
+		require.NotNil(t, answer)
+		late = late || strings.Contains(answer.Info, errTimeout.Error())
+		if answer.Status == commonpb.Status_SUCCESS {
+			won++
+		}
+	}
+	require.LessOrEqual(t, won, 1, "%v", answers)
+	assert.True(t, late || won == 1, "%v", answers)
+	for i := range 4 {
+		c.orderAt(i, fmt.Sprint("after ", i))
+	}
+	return late
 }
 
 // TestWhatOthersProposeIsJudgedWithoutTheClock, so that correct orderers answer alike whenever they are asked.

@@ -64,7 +64,7 @@ func TestEnvelopesThatAreRefused(t *testing.T) {
 		"configuration":    {config, commonpb.Status_BAD_REQUEST},
 		"not well-formed":  {more, commonpb.Status_BAD_REQUEST},
 	} {
-		r, err := c.broadcast(context.Background(), 0, test.env)
+		r, err := c.ask(0, test.env)
 		require.NoError(t, err, name)
 		assert.Equal(t, test.want, r.Status, "%s: %s", name, r.Info)
 		assert.NotEmpty(t, r.Info, name)
