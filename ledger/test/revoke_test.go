@@ -3,8 +3,10 @@ package test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,11 +15,15 @@ import (
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/peer/chain"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/gatewaypb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
 // TestARevokedClientIsRefusedFromOnePlaceOn: its transactions count up to the configuration that revokes its
-// certificate and not after it, equally on every peer; everybody else goes on.
+// certificate and not after it, equally on every peer; everybody else goes on. Whether any come after it is chance here.
 func TestARevokedClientIsRefusedFromOnePlaceOn(t *testing.T) {
 	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--chaincode-tls")
 	certificate := g.path(g.file.Clients[0].Cert)
@@ -25,7 +31,6 @@ func TestARevokedClientIsRefusedFromOnePlaceOn(t *testing.T) {
 	clients := g.file.Clients
 	g.describe("revoked.json", clients[:1])
 	g.describe("others.json", clients[1:])
-	// With so many clients some transactions are under way when the configuration comes into force.
 	before := g.load("--network", g.path("revoked.json"), "--chaincode", "kv", "--clients", "32", "--accounts", "50", "--value-size", "100")
 	others := g.load("--network", g.path("others.json"), "--chaincode", "kv", "--clients", "2", "--value-size", "100")
 	g.progress("peer0-org1", 50)
@@ -38,22 +43,67 @@ func TestARevokedClientIsRefusedFromOnePlaceOn(t *testing.T) {
 	told = append(told, others.stop()...)
 	after := g.commits("--network", g.path("others.json"), "--chaincode", "kv", "--value-size", "100")
 	report := g.agree(append(told, after...))
-	counts, late := map[string]int{}, 0
+	earlier, later := g.verdictsAround(report, certificate)
+	assert.NotZero(t, earlier["VALID"], "its transactions count up to the configuration: %v", earlier)
+	assert.Zero(t, later["VALID"], "%v", later)
+	t.Logf("told %d, ledger: %v", len(told), report.Codes)
+}
+
+// TestWhatARevokedClientHasUnderWayDoesNotCount: what an orderer has let in may come into the order after the configuration.
+// All waits at the sequencer, which stands still, until the orderer has let it in.
+func TestWhatARevokedClientHasUnderWayDoesNotCount(t *testing.T) {
+	g := newGrid(t, "--consenter", "sequencer", "--orderers", "1", "--peers-per-org", "1", "--chaincode", kv)
+	u := g.user()
+	gateway := gatewaypb.NewGatewayClient(u.dial("peer0-org1"))
+	told := g.commits("--chaincode", "kv", "--value-size", "100")
+	certificate, update := g.path(g.file.Clients[0].Cert), g.path("revoke.update")
+	g.config("revoke", "--msp-id", g.file.Clients[0].MSPID, "--out", update, certificate)
+	raw, err := os.ReadFile(update)
+	require.NoError(t, err)
+	config, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG_UPDATE, g.file.Channels[0], u.signer, nil, raw)
+	require.NoError(t, err)
+	const n = 20
+	envelopes := []*commonpb.Envelope{config}
+	for i := range n {
+		env, _ := u.endorsed(gateway, "put", fmt.Sprint("key", i), "value")
+		envelopes = append(envelopes, env)
+	}
+
+	sequencer := g.nodes["sequencer1"].cmd.Process
+	require.NoError(t, sequencer.Signal(syscall.SIGSTOP))
+	stream, err := ordererpb.NewAtomicBroadcastClient(u.dial("orderer1")).Broadcast(u.ctx)
+	require.NoError(t, err)
+	for _, env := range envelopes {
+		require.NoError(t, stream.Send(env))
+	}
+	g.eventually("all are let in, and none is answered", func() bool {
+		return g.counter("orderer1", "qioi_orderer_queue_depth", `queue="answers"`) == n+1
+	})
+	require.NoError(t, sequencer.Signal(syscall.SIGCONT))
+	g.eventually("all are judged", func() bool {
+		return g.counter("peer0-org1", "ledger_transaction_count", `validation_code="BAD_CREATOR_SIGNATURE"`) >= n
+	})
+	earlier, later := g.verdictsAround(g.agree(told), certificate)
+	assert.NotZero(t, earlier["VALID"], "%v", earlier)
+	assert.Equal(t, map[string]int{"BAD_CREATOR_SIGNATURE": n}, later)
+}
+
+// verdictsAround counts the verdicts on the transactions of a certificate's client in the chain of stopped peers: on those
+// before a configuration other than block 0's, and on those after it.
+func (g *grid) verdictsAround(report chain.Report, certificate string) (earlier, later map[string]int) {
+	g.t.Helper()
+	earlier, later = map[string]int{}, map[string]int{}
 	sent := g.sentAround(g.named("peer")[0], certificate)
 	for _, line := range report.Verdicts {
 		f := strings.Fields(line)
-		after, its := sent[f[3]]
-		switch {
+		switch after, its := sent[f[3]]; {
 		case its && after:
-			late++
-			assert.NotEqual(t, "VALID", f[2], line)
+			later[f[2]]++
 		case its:
-			counts[f[2]]++
+			earlier[f[2]]++
 		}
 	}
-	assert.NotZero(t, counts["VALID"], "its transactions count up to the configuration: %v", counts)
-	t.Logf("%d of its transactions were ordered after the configuration", late)
-	t.Logf("told %d, ledger: %v", len(told), report.Codes)
+	return earlier, later
 }
 
 // sentAround has the ids of the transactions of a certificate's client in a stopped peer's chain, and whether each follows a
