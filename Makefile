@@ -102,11 +102,13 @@ test-rest:
 test-host: setup spark kafka k8s-tools
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
 	@$(call apt,$(DOCKER) podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium $(NODE) $(MARIADB))
-	$(BIN)/pytest -m host
+	@rm -rf $(SKIPPED)-host
+	$(BIN)/pytest -m host --skipped $(SKIPPED)-host/host
 	@echo '== 1,000 containers created and removed while the daemon runs'
 	$(BIN)/pytest tests/engine -k many_containers_leave --containers 1000 --timeout 3600
 	@echo '== the daemon, killed 200 times at random moments under a changing load'
 	$(BIN)/pytest tests/daemon tests/kubernetes -k killed_at_random_moments --kills 200 --timeout 3600
+	@$(PY) tests/support/skipped.py $(SKIPPED)-host
 
 # `make test` runs the Kubernetes tests that need no node on a real API server, which is built once, in minutes. Where that
 # can't be, they are skipped, and the last lines say so.

@@ -1,4 +1,4 @@
-"""One engine for the folder's tests, started where it can be; otherwise they are skipped with the reason."""
+"""One engine for the folder's tests. Where it cannot be had they are skipped with the reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def engine() -> Iterator[EngineSite]:
         site.start()
     except (RuntimeError, AssertionError) as error:
         shutil.rmtree(folder, ignore_errors=True)
-        pytest.skip(f"dockerd does not start here: {error}")
+        pytest.fail(f"dockerd is installed, and does not start: {error}")
     try:
         site.make_image(build_writer(folder), PEER, ORDERER, CHAINCODE, OTHER)
         yield site

@@ -1,4 +1,5 @@
-"""What a run of tests has left out, and why: a file for each run, and the last lines of `make test` from all of them.
+"""What a run of tests has left out, and why: a file for each run, and the last lines of `make test`
+and `make test-host` from all of theirs.
 
 pytest writes such a file for `--skipped FILE`, tests/support/go_tests.py for Go's tests.
 
@@ -27,7 +28,8 @@ class Skips:
         self.reasons: Counter[str] = Counter()
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        self.reasons[UNMARKED] += len(items)
+        # Those that `make test-host` leaves out itself are `make test`'s.
+        self.reasons.update(UNMARKED for one in items if one.get_closest_marker("host"))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._note(report)
