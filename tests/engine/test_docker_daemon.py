@@ -83,12 +83,16 @@ class Daemon:
 def daemon(tmp_path: Path, engine: EngineSite) -> Iterator[Daemon]:
     """A daemon, and a container that works, so that a component competes at its own level, which its engine records."""
     engine.run_hog("beside")
-    # What else this machine does must not take the most of it: it would show another level.
-    (engine_group() / find_hierarchy().file).write_text(str(PREFERRED))
+    # What else this machine does must not take the most of it: it would show another level. The group is that of any
+    # other engine of this host, too.
+    file = engine_group() / find_hierarchy().file
+    found = file.read_text()
+    file.write_text(str(PREFERRED))
     daemon = Daemon(tmp_path, engine)
     yield daemon
     if not daemon.ended():
         daemon.end(signal.SIGKILL)
+    file.write_text(found)
 
 
 def engine_group() -> Path:
