@@ -108,6 +108,8 @@ test-host: setup spark kafka k8s-tools
 	$(BIN)/pytest tests/engine -k many_containers_leave --containers 1000 --timeout 3600
 	@echo '== the daemon, killed 200 times at random moments under a changing load'
 	$(BIN)/pytest tests/daemon tests/kubernetes -k killed_at_random_moments --kills 200 --timeout 3600
+	@echo '== the load generator on a real MariaDB, which `make test` does without'
+	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)-host/load -count=1 ./internal/load
 	@$(PY) tests/support/skipped.py $(SKIPPED)-host
 
 # `make test` runs the Kubernetes tests that need no node on a real API server, which is built once, in minutes. Where that
