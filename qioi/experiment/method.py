@@ -25,7 +25,7 @@ SETTLED = 12.0
 
 def method(summary: Summary) -> tuple[tuple[str, str], ...]:
     """Say how it was measured."""
-    spec, timing = summary.spec, summary.plan.cells[0].timing
+    spec = summary.spec
     media = summary.document.media
     networks = "; ".join(
         f"{one.title or name}: {described(one, media.get(name))}" for name, one in spec.networks.items()
@@ -36,7 +36,7 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
     facts = [
         ("Ledger", networks),
         ("Load", loads + (f" (maximum found: {maxima})" if maxima else "")),
-        ("Each cell", f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured{shortened(spec, timing)}"),
+        ("Each cell", window(summary)),
         ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers})"),
     ]
     if speeds := summary.calibrations:
@@ -68,6 +68,19 @@ def described(network: NetworkSpec, medium: str | None) -> str:
         f"{counted(network.orderers, 'orderer')}, "
         f"{network.consenter}, {network.mode} mode, {', '.join(network.chaincodes)}{endorsed}{stands}"
     )
+
+
+def window(summary: Summary) -> str:
+    """Say what of a cell is measured: the simulator's time is virtual, and it counts batches in place of seconds."""
+    timing = summary.plan.cells[0].timing
+    said = []
+    systems = {cell.network.system for cell in summary.plan.cells}
+    if systems != {"simulation"}:
+        own = shortened(summary.spec, timing)
+        said.append(f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured{own}")
+    if "simulation" in systems:
+        said.append("simulated, in virtual time: a number of batches measured, after as many as are under way at once")
+    return "; ".join(said)
 
 
 def shortened(spec: ExperimentSpec, timing: Timing) -> str:

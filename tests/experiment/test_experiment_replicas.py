@@ -10,14 +10,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from toy_experiment import DOCUMENT, load
+from toy_experiment import DOCUMENT, figures, filled, load
 
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
+from qioi.experiment.method import method
 from qioi.experiment.plan import Cell, make_plan, make_smoke
 from qioi.experiment.replicas import Found, command, condense, measure_replicas, ours, run
 from qioi.experiment.session import title
-from qioi.experiment.summary import spelt
+from qioi.experiment.store import Store
+from qioi.experiment.summary import Summary, spelt
 from qioi.experiment.system import BENCHED
 from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
@@ -139,6 +141,17 @@ def test_a_sentence_that_compares_the_two_says_so_itself() -> None:
     assert spelt("simulated to real", simulated, real) == "simulated to real"
     ledger = cells("fig_8")[0]
     assert spelt("a ledger", ledger, ledger) == "a ledger"
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds", "virtual"), [("rdb_fig_7", True, False), ("rdb_fig_17", False, True), ("rdb_fig_8", True, True)]
+)
+def test_seconds_are_said_of_real_replicas_alone(name: str, seconds: bool, virtual: bool, tmp_path: Path) -> None:
+    plan = make_plan(catalogue.find(name), 2)
+    store = Store(tmp_path / name)
+    filled(store, plan, [{cell.key: figures(cell.key, 100.0) for cell in plan.cells}])
+    said = dict(method(Summary(store)))["Each cell"]
+    assert ("3 s warm-up left out, 6 s measured" in said, "virtual time" in said) == (seconds, virtual)
 
 
 def test_a_failed_run_says_why(tmp_path: Path) -> None:
