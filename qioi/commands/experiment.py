@@ -34,6 +34,7 @@ from qioi.lab.lock import exclusive
 from qioi.lab.machine import machine
 from qioi.lab.options import RUNTIMES, Runtime
 from qioi.lab.report import needs_plots
+from qioi.lab.signals import interrupted
 from qioi.lab.systems import LEDGERS
 from qioi.processes.errors import LabError
 
@@ -301,6 +302,8 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
                 failed.append(f"{plan.spec.name}: {spelled(error, asked.output, directory)}")
                 if len(plans) > 1:
                     console.print(failed[-1], style="red")
+                if interrupted(error):
+                    break
             finally:
                 if store.begun:
                     store.keep("command", asked.command(plan.spec))

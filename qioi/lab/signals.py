@@ -26,6 +26,14 @@ def ending_signals_interrupt() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def interrupted(error: BaseException) -> bool:
+    """Whether an error hides an interruption: that of a cleanup takes the place of what it cleans up after."""
+    hidden: BaseException | None = error
+    while hidden is not None and not isinstance(hidden, KeyboardInterrupt):
+        hidden = hidden.__context__
+    return hidden is not None
+
+
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Hold signals back until the cleanup is done; the first that came is raised again after it.

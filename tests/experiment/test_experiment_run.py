@@ -192,6 +192,33 @@ def test_an_interrupted_run_keeps_what_is_finished_and_goes_on(
     assert {"kernel", "cores", "pressure", "versions", "cgroup_hierarchies", "load_average", "seed"} <= host.keys()
 
 
+@pytest.mark.slow
+def test_after_an_interruption_whose_cleanup_fails_no_other_experiment_is_begun(
+    started: list[Running], base_port: int, tmp_path: Path, document: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cleanup's error takes the interruption's place, and one that fails does not keep the others from running."""
+    document["arms"] = document["arms"][:1]
+    del document["papers"]
+    document["figures"] = document["figures"][:1]
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        load({**document, "name": folder.name}, folder)
+    output, stays = tmp_path / "run", tmp_path / "stays"
+    ledger = stuck_ledger(tmp_path, f'[ "$1" = load ] && [ ! -e {stays} ] && touch {stays}')
+    monkeypatch.setenv("QIOI_LEDGER", str(ledger))
+    run = Running([str(folder / "toy.yaml") for folder in folders], output, base_port, "--output", str(output))
+    started.append(run)
+    until(lambda: stays.exists() or run.process.poll() is not None)
+    (output / "one" / "repeats" / "1" / "logs-tiny").touch()  # a file, where the folder of the nodes' logs is to be
+    run.process.send_signal(signal.SIGINT)
+    said = run.finish()
+    assert run.process.returncode != 0, said
+    assert "logs-tiny" in said
+    assert run.clean()
+    assert not (output / "two").exists()
+
+
 def test_nothing_starts_when_two_experiments_have_one_name(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text((Path(catalogue.__file__).parent / "catalogue" / "05-fig-8.yaml").read_text())
