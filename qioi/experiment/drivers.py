@@ -276,11 +276,11 @@ def since(values: Mapping[int, float], start: float) -> Series:
 
 def client_metrics(load: LoadFigures) -> dict[str, float]:
     """Format a client's figures; where nothing was committed there is no latency."""
-    sent = load.committed + load.failed
+    due = load.committed + load.failed
     metrics = {
         "throughput": load.throughput,
         "failed": float(load.failed),
-        "goodput": 100 * load.committed / sent if sent else 0.0,
+        "goodput": 100 * load.committed / due if due else 0.0,
     }
     if load.offered is not None:
         metrics["offered"] = load.offered

@@ -20,7 +20,7 @@ _ROLES = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER, Role.REPLICA)
 
 METRICS: dict[str, Metric] = {
     "throughput": Metric("throughput", "tps", 1),
-    "goodput": Metric("valid among all that were sent", "%", 1),
+    "goodput": Metric("valid among all that were due", "%", 1),
     "operations": Metric("writes", "/s", 1),
     "varied": Metric("varied", ""),
     "signatures": Metric("part of what verifying signatures allows", "%", 1),
