@@ -219,9 +219,10 @@ def _check_round(load: LoadSpec, channel: str, contracts: Iterable[str]) -> Iter
     """Say why Caliper could not run a load's round against these contracts."""
     has = [{"channelName": channel, "contracts": [{"id": contract} for contract in contracts]}]
     known = {"channels": has, "organizations": []}
+    overrides = Overrides(rounds=(str(load.round),), load=load.clients)
     try:
         configs = find_configs()
-        benchmark(find_benchmark(str(load.benchmark), configs), configs, known, Overrides(rounds=(str(load.round),)))
+        benchmark(find_benchmark(str(load.benchmark), configs), configs, known, overrides)
     except LabError as error:
         yield str(error)
 

@@ -137,6 +137,7 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("loads", "slow"), {**CALIPER, "benchmark": "tpcc"}, "loads.slow: benchmark tpcc: marbles, simple, smallbank"),
         (("loads", "slow"), {**CALIPER, "chaincode": "simple", "workload": "put"}, "workload is of the driver load"),
         (("loads", "slow"), {**CALIPER, "round": "x"}, "no round x; open, query, transfer are accepted"),
+        (("loads", "slow"), {**CALIPER, "round": "open"}, "loads.slow: .*: --load changes fixed-load rounds, and none"),
         (("loads", "slow"), CALIPER, "calls contract simple; the network has smallbank"),
         (("arms", 2, "protection", "k"), 4.0, "k is of the law proportional"),
         (("arms", 2, "protection", "daemon"), {"slice": "auto"}, "arms.2.protection.daemon.slice: unknown key"),
