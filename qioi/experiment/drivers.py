@@ -242,18 +242,23 @@ def caliper_result(entry: dict[str, Any], points: list[tuple[float, int]], timin
 
 
 def together(results: Sequence[LoadResult]) -> LoadResult:
-    """Combine several clients: the sums, and the largest of each latency."""
+    """Combine several clients: the sums, the mean latency of all that was committed, and the largest of each other one.
+
+    Where one of them has no latency, as it has committed nothing, they have none together: 0, which means nothing.
+    """
     every = [result.figures for result in results]
     offered = [one.offered for one in every if one.offered is not None]
+    committed = sum(one.committed for one in every)
+    timed = every if all(one.committed for one in every) else []
     figures = LoadFigures(
         offered=sum(offered) if offered else None,
         throughput=sum(one.throughput for one in every),
-        mean=max(one.mean for one in every),
-        p50=max(one.p50 for one in every),
-        p95=max(one.p95 for one in every),
-        p99=max(one.p99 for one in every),
-        maximum=max(one.maximum for one in every),
-        committed=sum(one.committed for one in every),
+        mean=sum(one.mean * one.committed for one in timed) / committed if timed else 0.0,
+        p50=max((one.p50 for one in timed), default=0.0),
+        p95=max((one.p95 for one in timed), default=0.0),
+        p99=max((one.p99 for one in timed), default=0.0),
+        maximum=max((one.maximum for one in timed), default=0.0),
+        committed=committed,
         failed=sum(one.failed for one in every),
     )
     start = min(result.start for result in results)
@@ -275,7 +280,7 @@ def since(values: Mapping[int, float], start: float) -> Series:
 
 
 def client_metrics(load: LoadFigures) -> dict[str, float]:
-    """Format a client's figures; where nothing was committed there is no latency."""
+    """Format a client's figures; where nothing was committed, by one of several clients too, there is no latency."""
     due = load.committed + load.failed
     metrics = {
         "throughput": load.throughput,
@@ -284,7 +289,7 @@ def client_metrics(load: LoadFigures) -> dict[str, float]:
     }
     if load.offered is not None:
         metrics["offered"] = load.offered
-    if load.committed:
+    if load.committed and load.maximum:
         metrics |= {"mean": load.mean, "p50": load.p50, "p95": load.p95, "p99": load.p99}
     return metrics
 

@@ -269,16 +269,24 @@ def test_a_ledger_that_committed_nothing_is_a_finding_and_a_client_that_sent_not
 
 
 def test_several_clients_are_taken_for_one() -> None:
-    def client(start: float, tps: float, slow: float, offered: float | None) -> LoadResult:
-        figures = LoadFigures(offered, tps, slow, slow, slow, slow, slow, 100, 5)
-        return LoadResult(figures, start, start + 10, ((0.9, tps), (1.9, tps)), ((0.9, slow),))
-
-    found = together((client(100.1, 60, 20, 70.0), client(100.3, 40, 30, 50.0)))
-    assert found.figures == LoadFigures(120.0, 100, 30, 30, 30, 30, 30, 200, 10)
+    found = together((client(100.1, 60, 20, 70.0, 300), client(100.3, 40, 30, 50.0, 100)))
+    assert found.figures == LoadFigures(120.0, 100, 22.5, 30, 30, 30, 30, 400, 10)
     assert (found.start, found.end) == (100.1, 110.3)
     assert found.throughput == (pytest.approx((0.9, 100)), pytest.approx((1.9, 100)))
     assert found.p95 == (pytest.approx((0.9, 30)),)
     assert together((client(1, 2, 3, None),)).figures.offered is None
+
+
+def client(start: float, tps: float, slow: float, offered: float | None, committed: int = 100) -> LoadResult:
+    figures = LoadFigures(offered, tps, slow, slow, slow, slow, slow, committed, 5)
+    return LoadResult(figures, start, start + 10, ((0.9, tps), (1.9, tps)), ((0.9, slow),))
+
+
+def test_where_one_of_several_clients_has_no_latency_all_together_have_none() -> None:
+    """The fast one's alone would be the better, the more the other one starves."""
+    found = together((client(100.1, 60, 20, 70.0), client(100.3, 0, 0, 50.0, 0))).figures
+    assert client_metrics(found).keys() == {"throughput", "failed", "goodput", "offered"}
+    assert client_metrics(client(1, 2, 3, None).figures).keys() >= {"mean", "p50", "p95", "p99"}
 
 
 @pytest.mark.parametrize(("ours", "steal", "said"), [(9.5, 0.0, []), (2.0, 0.0, ["40.0 %"]), (9.5, 1.0, ["5.0 %"])])
