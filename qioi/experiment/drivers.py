@@ -22,7 +22,7 @@ from qioi.kernel.child import Child
 from qioi.lab.figures import LoadFigures, Series
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadResult, LoadRun, read_result
-from qioi.processes.errors import LabError
+from qioi.processes.errors import BusyError, LabError
 from qioi.processes.launch import last_lines
 
 _PROGRESS = re.compile(r"^(?P<label>.*): (?P<submitted>\d+) submitted, (?P<succeeded>\d+) succeeded, (?P<failed>\d+)")
@@ -30,6 +30,8 @@ _PROGRESS = re.compile(r"^(?P<label>.*): (?P<submitted>\d+) submitted, (?P<succe
 QUARTILES = ("min", "p25", "p50", "p75", "max")
 #: Seconds that Caliper may take beyond its round: installing nothing, connecting, preparing, draining.
 CALIPER_SLACK = 240.0
+#: Least seconds of its round: it tells its progress every 2 s, and a window as short as a smoke run's needs two counts.
+CALIPER_ROUND = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class Caliper:
         self._round = str(drive.spec.round)
         self._output = drive.at / "caliper"
         self._log = drive.at / "caliper.txt"
-        seconds = timing.warmup + timing.duration + timing.cooldown
+        seconds = max(CALIPER_ROUND, timing.warmup + timing.duration + timing.cooldown)
         self._deadline = time.monotonic() + seconds + CALIPER_SLACK
         self._points: list[tuple[float, int]] = []
         # When this process dies, the command is told to end, and ends Caliper's own processes in order.
@@ -161,7 +163,7 @@ class Caliper:
             "--rounds",
             self._round,
         ]
-        command += ["--dir", str(drive.lab.directory), "--duration", f"{max(1, round(seconds))}"]
+        command += ["--dir", str(drive.lab.directory), "--duration", f"{round(seconds)}"]
         command += ["--load", str(drive.spec.clients)]
         with self._log.open("w") as log:
             self._process = Child(
@@ -209,27 +211,29 @@ def unbuffered() -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 
-def caliper_result(entry: dict[str, Any], points: list[tuple[float, int]], timing: Timing) -> Driven:
-    """Cut warm-up and cool-down off Caliper's progress; ``points`` are (epoch seconds, succeeded so far)."""
-    began = [at for at, count in points if count > 0]
-    if not began or entry["latency_ms"] is None:
+def caliper_result(entry: Mapping[str, Any], points: Sequence[tuple[float, int]], timing: Timing) -> Driven:
+    """Cut warm-up and cool-down off Caliper's progress; ``points`` are (epoch seconds, succeeded so far).
+
+    BusyError: too little was told of its progress.
+    """
+    latency = entry["latency_ms"]
+    if latency is None:
         raise LabError(f"Caliper's round {entry['label']} committed nothing: {entry['failure'] or entry['errors']}")
+    if not points:
+        raise BusyError(f"Caliper told nothing of the progress of its round {entry['label']}")
+    begun = next((at for at, count in points if count > 0), points[0][0])
     # Caliper's later counts leave out what a worker that has ended had done.
     most = itertools.accumulate((count for _, count in points), max)
     points = [point for point, known in zip(points, most, strict=True) if point[1] >= known]
-    start, end = began[0] + timing.warmup, began[0] + timing.warmup + timing.duration
-    inside = [(at, count) for at, count in points if start - 1 <= at <= end + 1]
+    start, end = begun + timing.warmup, begun + timing.warmup + timing.duration
     rates = tuple(
         ((one + two) / 2 - start, (after - before) / (two - one))
         for (one, before), (two, after) in itertools.pairwise(points)
         if two > one
     )
-    whole = len(inside) >= 2 and inside[-1][0] > inside[0][0]
-    throughput = (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0]) if whole else entry["goodput"]
-    latency = entry["latency_ms"]
     figures = LoadFigures(
         offered=None,
-        throughput=float(throughput or 0.0),
+        throughput=progress_rate(points, start, end),
         mean=float(latency["mean"]),
         p50=float(latency["p50"]),
         p95=float(latency["p95"]),
@@ -239,6 +243,24 @@ def caliper_result(entry: dict[str, Any], points: list[tuple[float, int]], timin
         failed=int(entry["failed"] or 0),
     )
     return Driven(figures, start, end, rates, ())
+
+
+def progress_rate(points: Sequence[tuple[float, int]], start: float, end: float) -> float:
+    """Give what succeeded a second between the first and the last count in [start, end], good to 1 s at both ends.
+
+    Where these are not two, it is between the last count before and the first one after it. BusyError: there are none.
+    """
+    inside = [(at, count) for at, count in points if start - 1 <= at <= end + 1]
+    if not inside or inside[-1][0] <= inside[0][0]:
+        before = [point for point in points if point[0] <= start]
+        after = [point for point in points if point[0] >= end]
+        if not before or not after:
+            raise BusyError(
+                f"Caliper told of its progress {len(inside)} times in a window of {end - start:.0f} s, at least 2 are "
+                "needed: the machine is too busy with other work, or the window too short"
+            )
+        inside = [before[-1], after[0]]
+    return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
 
 
 def together(results: Sequence[LoadResult]) -> LoadResult:

@@ -15,7 +15,6 @@ from qioi.experiment.condense import Evidence, Look, Traces, a_second, condense,
 from qioi.experiment.drivers import (
     QUARTILES,
     Driven,
-    caliper_result,
     client_flags,
     client_metrics,
     stages,
@@ -66,44 +65,7 @@ def test_shares_by_hand_go_back_and_hide_no_error_where_their_group_is_gone(tree
     assert stays.shares() == 1024
 
 
-ENTRY: dict[str, Any] = {
-    "label": "transfer",
-    "succeeded": 1000,
-    "failed": 2,
-    "goodput": 77.0,
-    "latency_ms": {"mean": 5.5, "p50": 5, "p95": 9, "p99": 12, "max": 30},
-    "failure": None,
-    "errors": [],
-}
 TIMING = Timing(warmup=4.0, duration=10.0, cooldown=2.0)
-
-
-def test_warm_up_and_cool_down_are_cut_off_caliper() -> None:
-    # 10 tps for the first 4 s, then 100, and 10 again in the cool-down.
-    counts = [0, 20, 40, 240, 440, 640, 840, 1040, 1060]
-    points = [(98.0 + 2 * index, count) for index, count in enumerate(counts)]
-    found = caliper_result(ENTRY, points, TIMING)
-    assert (found.start, found.end) == (104.0, 114.0)
-    assert 80 < found.figures.throughput <= 100
-    assert (found.figures.p95, found.figures.failed) == (9.0, 2)
-    assert found.figures.throughput == pytest.approx(100, rel=0.19)
-    assert dict(found.throughput)[1.0] == 100
-
-
-def test_what_caliper_forgets_of_a_worker_that_has_ended_is_not_taken_back() -> None:
-    """Its progress is of the workers that still run: 2 s before a round's end it may be half of what it was."""
-    counts = [0, 20, 40, 240, 440, 640, 840, 420]
-    points = [(98.0 + 2 * index, count) for index, count in enumerate(counts)]
-    found = caliper_result(ENTRY, points, TIMING)
-    assert min(value for _, value in found.throughput) >= 0
-    assert found.figures.throughput == pytest.approx(100, rel=0.19)
-
-
-def test_a_round_that_committed_nothing_is_an_error() -> None:
-    with pytest.raises(LabError, match="transfer committed nothing"):
-        caliper_result(ENTRY, [(1.0, 0)], TIMING)
-    with pytest.raises(LabError, match="no peers"):
-        caliper_result({**ENTRY, "latency_ms": None, "failure": "no peers"}, [(1.0, 5)], TIMING)
 
 
 def test_stages_are_the_clients_and_the_nodes() -> None:

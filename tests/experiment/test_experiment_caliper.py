@@ -1,0 +1,69 @@
+"""What is made of what Caliper told of a round, while it ran and at its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qioi.experiment.drivers import caliper_result
+from qioi.experiment.spec import Timing
+from qioi.processes.errors import BusyError, LabError
+
+ENTRY: dict[str, Any] = {
+    "label": "transfer",
+    "succeeded": 1000,
+    "failed": 2,
+    "goodput": 77.0,
+    "latency_ms": {"mean": 5.5, "p50": 5, "p95": 9, "p99": 12, "max": 30},
+    "failure": None,
+    "errors": [],
+}
+TIMING = Timing(warmup=4.0, duration=10.0, cooldown=2.0)
+
+
+def test_warm_up_and_cool_down_are_cut_off_caliper() -> None:
+    # 10 tps for the first 4 s, then 100, and 10 again in the cool-down.
+    counts = [0, 20, 40, 240, 440, 640, 840, 1040, 1060]
+    points = [(98.0 + 2 * index, count) for index, count in enumerate(counts)]
+    found = caliper_result(ENTRY, points, TIMING)
+    assert (found.start, found.end) == (104.0, 114.0)
+    assert 80 < found.figures.throughput <= 100
+    assert (found.figures.p95, found.figures.failed) == (9.0, 2)
+    assert found.figures.throughput == pytest.approx(100, rel=0.19)
+    assert dict(found.throughput)[1.0] == 100
+
+
+def test_what_caliper_forgets_of_a_worker_that_has_ended_is_not_taken_back() -> None:
+    """Its progress is of the workers that still run: 2 s before a round's end it may be half of what it was."""
+    counts = [0, 20, 40, 240, 440, 640, 840, 420]
+    points = [(98.0 + 2 * index, count) for index, count in enumerate(counts)]
+    found = caliper_result(ENTRY, points, TIMING)
+    assert min(value for _, value in found.throughput) >= 0
+    assert found.figures.throughput == pytest.approx(100, rel=0.19)
+
+
+@pytest.mark.parametrize(
+    ("points", "tps"),
+    [
+        ([(98.0, 0), (100.0, 50), (120.0, 1050)], 50.0),
+        ([(98.0, 0), (100.0, 50), (109.0, 700), (120.0, 1050)], 50.0),
+        ([(98.0, 0), (100.0, 50), (109.0, 600), (109.0, 700), (120.0, 1050)], 50.0),  # told at once
+    ],
+)
+def test_counts_around_the_window_stand_for_those_that_caliper_had_no_time_to_tell(
+    points: list[tuple[float, int]], tps: float
+) -> None:
+    """Not the whole round's goodput, of which warm-up and cool-down are a part."""
+    assert caliper_result(ENTRY, points, TIMING).figures.throughput == pytest.approx(tps)
+
+
+@pytest.mark.parametrize("points", [[], [(100.0, 50)], [(100.0, 50), (102.0, 90)], [(100.0, 50), (109.0, 700)]])
+def test_a_round_whose_progress_is_not_known_is_measured_again(points: list[tuple[float, int]]) -> None:
+    with pytest.raises(BusyError, match="Caliper told"):
+        caliper_result(ENTRY, points, TIMING)
+
+
+def test_a_round_that_committed_nothing_is_an_error() -> None:
+    with pytest.raises(LabError, match="transfer committed nothing: no peers"):
+        caliper_result({**ENTRY, "latency_ms": None, "failure": "no peers"}, [(1.0, 5)], TIMING)
