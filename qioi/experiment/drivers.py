@@ -190,10 +190,13 @@ class Caliper:
 
     def result(self) -> Driven:
         """Read result.json and the progress."""
-        if self._process.wait() != 0:
+        status, document = self._process.wait(), {}
+        with contextlib.suppress(FileNotFoundError, ValueError):  # it was killed before, or while it wrote
+            document = json.loads((self._output / "result.json").read_text())
+        # The command fails, too, where a round that ran to its end committed nothing.
+        if not document or (status != 0 and not starved(document)):
             raise LabError(f"`qioi lab caliper` failed; {self._log} ends:\n{last_lines(self._log, 5)}")
-        entry = json.loads((self._output / "result.json").read_text())["rounds"][0]
-        return caliper_result(entry, self._points, self._timing)
+        return caliper_result(document["rounds"][0], self._points, self._timing)
 
     def _stop(self) -> None:
         if self._process.poll() is None:
@@ -211,14 +214,21 @@ def unbuffered() -> dict[str, str]:
     return {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 
+def starved(document: Mapping[str, Any]) -> bool:
+    """Whether Caliper ran the only round of a result.json to its end, sent something, and nothing was committed."""
+    entry = document["rounds"][0]
+    ended = document["exit_status"] == 0 and entry["failure"] is None
+    return bool(ended and entry["succeeded"] == 0 and entry["failed"] > 0)
+
+
 def caliper_result(entry: Mapping[str, Any], points: Sequence[tuple[float, int]], timing: Timing) -> Driven:
     """Cut warm-up and cool-down off Caliper's progress; ``points`` are (epoch seconds, succeeded so far).
 
-    BusyError: too little was told of its progress.
+    Of a round that committed nothing latencies are 0 and mean nothing. BusyError: too little was told of its progress.
     """
     latency = entry["latency_ms"]
-    if latency is None:
-        raise LabError(f"Caliper's round {entry['label']} committed nothing: {entry['failure'] or entry['errors']}")
+    if latency is None and entry["succeeded"] != 0:
+        raise LabError(f"Caliper's round {entry['label']} has no latencies: {entry['failure'] or entry['errors']}")
     if not points:
         raise BusyError(f"Caliper told nothing of the progress of its round {entry['label']}")
     begun = next((at for at, count in points if count > 0), points[0][0])
@@ -231,9 +241,10 @@ def caliper_result(entry: Mapping[str, Any], points: Sequence[tuple[float, int]]
         for (one, before), (two, after) in itertools.pairwise(points)
         if two > one
     )
+    latency = latency or dict.fromkeys(("mean", "p50", "p95", "p99", "max"), 0.0)
     figures = LoadFigures(
         offered=None,
-        throughput=progress_rate(points, start, end),
+        throughput=progress_rate(points, start, end) if entry["succeeded"] else 0.0,
         mean=float(latency["mean"]),
         p50=float(latency["p50"]),
         p95=float(latency["p95"]),

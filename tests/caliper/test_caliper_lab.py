@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,10 @@ import pytest
 from ports import free_ports
 from waiting import PATIENCE
 
+from qioi.experiment.drivers import Caliper, Drive, client_metrics
+from qioi.experiment.spec import Timing
+from qioi.experiment.system import LoadSpec
+from qioi.lab.caliper_files import find_configs
 from qioi.lab.lab import Lab
 from qioi.lab.npm import find_node
 from qioi.processes.errors import LabError
@@ -89,6 +95,36 @@ def test_the_other_contracts_in_the_lab(lab: Lab, tmp_path: Path, name: str, pea
         assert entry["succeeded"] > 0, label
         if label in peaceful:
             assert entry["failed"] == 0, label
+
+
+#: Every transaction is refused: the contract has no such function.
+REFUSED = """
+const ContractWorkload = require('{workloads}/contract-workload');
+class Refused extends ContractWorkload {{
+    constructor() {{ super('simple'); }}
+    async submitTransaction() {{ await this.submit('no-such-function'); }}
+}}
+module.exports.createWorkloadModule = () => new Refused();
+"""
+
+
+@pytest.mark.slow
+def test_an_experiment_s_round_that_commits_nothing_is_a_finding(lab: Lab, tmp_path: Path) -> None:
+    """The command itself fails: its user sees at once that nothing has come of it."""
+    (tmp_path / "refused.js").write_text(REFUSED.format(workloads=find_configs() / "workloads"))
+    control = {"type": "fixed-load", "opts": {"transactionLoad": 2, "startTps": 20}}
+    workload = {"module": "refused.js", "arguments": {"invokerMspIds": ["Org1MSP"]}}
+    entry = {"label": "all", "rateControl": control, "workload": workload}
+    benchmark = tmp_path / "refused.json"
+    benchmark.write_text(json.dumps({"test": {"workers": {"number": 1}, "rounds": [entry]}}))
+    load = LoadSpec(driver="caliper", benchmark=str(benchmark), round="all", clients=2)
+    with contextlib.ExitStack() as stack:
+        driver = Caliper(stack, Drive(lab, load, Timing(warmup=0.5, duration=2.0), 1, tmp_path))
+        while driver.running():
+            time.sleep(0.1)
+        found = driver.result().figures
+    assert client_metrics(found) == {"throughput": 0.0, "failed": float(found.failed), "goodput": 0.0}
+    assert found.failed > 0
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qioi.experiment.drivers import caliper_result
+from qioi.experiment.drivers import caliper_result, client_metrics, starved
 from qioi.experiment.spec import Timing
 from qioi.processes.errors import BusyError, LabError
 
@@ -64,6 +64,32 @@ def test_a_round_whose_progress_is_not_known_is_measured_again(points: list[tupl
         caliper_result(ENTRY, points, TIMING)
 
 
-def test_a_round_that_committed_nothing_is_an_error() -> None:
-    with pytest.raises(LabError, match="transfer committed nothing: no peers"):
+STARVED = {**ENTRY, "succeeded": 0, "failed": 40, "goodput": None, "latency_ms": None, "errors": [{"count": 40}]}
+
+
+def test_a_round_that_committed_nothing_is_a_finding() -> None:
+    found = caliper_result(STARVED, [(98.0, 0), (100.0, 0)], TIMING)
+    assert (found.start, found.end) == (102.0, 112.0)
+    assert client_metrics(found.figures) == {"throughput": 0.0, "failed": 40.0, "goodput": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("status", "changed", "is_starved"),
+    [
+        (0, {}, True),
+        (0, {"succeeded": 1}, False),
+        (0, {"succeeded": None, "failed": None}, False),  # it did not run to its end
+        (0, {"failed": 0}, False),  # it sent nothing
+        (0, {"failure": "no peers"}, False),
+        (1, {}, False),
+    ],
+)
+def test_a_round_that_failed_is_not_one_that_committed_nothing(
+    status: int, changed: dict[str, Any], is_starved: bool
+) -> None:
+    assert starved({"exit_status": status, "rounds": [{**STARVED, **changed}]}) == is_starved
+
+
+def test_a_round_without_latencies_that_has_committed_is_an_error() -> None:
+    with pytest.raises(LabError, match="transfer has no latencies: no peers"):
         caliper_result({**ENTRY, "latency_ms": None, "failure": "no peers"}, [(1.0, 5)], TIMING)
