@@ -109,8 +109,9 @@ def condense(evidence: Evidence) -> CellFigures:
         **found.more,
         "client.cores": cut.cores((CLIENT_GROUP,)),
         "ledger.cores": cut.cores(tuple(roles)),
-        "flush.p95": flush_figures(evidence.flushes, found.start, found.end).p95,
     }
+    if (flushed := flush_figures(evidence.flushes, found.start, found.end)).count:
+        metrics["flush.p95"] = flushed.p95
     if cell.load.clients is not None:
         metrics["clients"] = float(cell.load.clients)
     if found.figures.throughput > 0:

@@ -29,7 +29,7 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class FlushFigures:
-    """Times of the flushes within the window, in milliseconds."""
+    """Times of the flushes within the window, in milliseconds; where there was none they mean nothing."""
 
     count: int
     p50: float
@@ -76,8 +76,8 @@ class FlushProbe:
 
 
 def flush_figures(flushes: Sequence[Flush], start: float, end: float) -> FlushFigures:
-    """Sum up those that began within [start, end]."""
-    took = sorted(flush.took for flush in flushes if start <= flush.time <= end)
+    """Sum up those that were under way within [start, end]: one that hangs may have begun before."""
+    took = sorted(one.took for one in flushes if one.time <= end and one.time + one.took / 1000 >= start)
     if not took:
         return FlushFigures(0, 0.0, 0.0, 0.0)
     return FlushFigures(len(took), took[len(took) // 2], took[len(took) * 95 // 100], took[-1])

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from qioi.experiment.session import disturbance
 from qioi.experiment.spec import ArmSpec, NeighbourSpec, Timing
 from qioi.experiment.system import LoadSpec, NetworkSpec
 from qioi.lab.figures import LoadFigures
+from qioi.lab.flush_probe import Flush
 from qioi.lab.load import LoadResult, read_result
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample
@@ -148,7 +150,7 @@ class Gone(Nobody):
 AT_A_RATE = LoadSpec(rate=50.0)
 
 
-def beside_one(traces: Traces, load: LoadSpec = AT_A_RATE) -> dict[str, float]:
+def beside_one(traces: Traces, load: LoadSpec = AT_A_RATE, flushes: Sequence[Flush] = ()) -> dict[str, float]:
     """A minute of a ledger that uses half a core, beside a neighbour with a core of its own while it is there."""
     came, gone = traces.came or 0.0, traces.gone or 60.0
     samples = []
@@ -162,7 +164,7 @@ def beside_one(traces: Traces, load: LoadSpec = AT_A_RATE) -> dict[str, float]:
     found = Driven(LoadFigures(None, 50.0, 1, 1, 1, 1, 1, 100, 0), 0.0, 60.0, (), ())
     arm = ArmSpec(name="s1", title="s1", neighbours=NeighbourSpec(sysbench=1))
     cell = Cell("tiny", NetworkSpec(), "slow", load, arm, TIMING)
-    return condense(Evidence(cell, found, samples, {"peer": Role.PEER}, Gone(), [], traces, {})).metrics
+    return condense(Evidence(cell, found, samples, {"peer": Role.PEER}, Gone(), flushes, traces, {})).metrics
 
 
 @pytest.mark.parametrize("traces", [Traces(came=-3.0), Traces(came=10.0, gone=25.0), Traces(came=-3.0, gone=25.0)])
@@ -178,6 +180,11 @@ def test_neighbours_that_were_there_for_less_than_two_samples_have_what_they_sai
     found = beside_one(Traces(came=10.2, gone=11.5))
     assert {name for name in found if name.startswith("neighbours.")} == {"neighbours.work"}
     assert found["others"] == pytest.approx(0.0)
+
+
+def test_a_window_in_which_nothing_was_flushed_has_no_time_of_a_flush() -> None:
+    assert "flush.p95" not in beside_one(Traces())
+    assert beside_one(Traces(), flushes=[Flush(30.0, 0.25)])["flush.p95"] == 0.25
 
 
 def test_a_closed_loop_has_its_number_of_clients_and_an_open_one_has_none() -> None:

@@ -56,6 +56,12 @@ def test_figures_are_of_the_window_alone() -> None:
     assert flush_figures(flushes, 500, 600).count == 0
 
 
+def test_a_flush_that_hangs_through_the_window_counts() -> None:
+    hanging = Flush(99.5, 11_000.0)
+    found = flush_figures([Flush(98.0, 0.2), hanging, Flush(110.6, 0.2)], 100, 110)
+    assert (found.count, found.p50, found.p95, found.maximum) == (1, 11_000.0, 11_000.0, 11_000.0)
+
+
 def test_the_innermost_mount_names_the_file_system(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text("/dev/vda / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw 0 0\nx /dev/shm/a\\040b xfs rw 0 0\n")

@@ -92,6 +92,15 @@ def test_every_row_has_a_cell_per_arm(arms: list[ArmFigures]) -> None:
     assert markdown(arms, 2).count("\n") == len(rows) + 2
 
 
+def test_a_window_in_which_nothing_was_flushed_shows_no_time_of_a_flush() -> None:
+    idle = arm("alone", tps=1, p95=1, delay=1)
+    object.__setattr__(idle, "flush", FlushFigures(0, 0.0, 0.0, 0.0))
+    rows = build_rows([idle, arm("together", tps=1, p95=1, delay=1)], 2)
+    heading = next(number for number, row in enumerate(rows) if row.label.startswith("Disk flush"))
+    shown = [[cell.value for cell in row.cells] for row in rows[heading + 1 : heading + 3]]
+    assert shown == [["-", "0.20"], ["-", "0.90"]]
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.0123, "0.012 ms"), (1.234, "1.23 ms"), (56.78, "56.8 ms"), (1234, "1,234 ms"), (0.1234, "0.12 ms")],
