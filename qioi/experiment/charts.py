@@ -105,9 +105,8 @@ def lines(summary: Summary, spec: FigureSpec) -> Figure:
     axes = figure.subplots(1, len(spec.metrics), squeeze=False)[0]
     networks = [spec.network] if spec.network else list(summary.spec.networks)
     loads: list[str | None] = [spec.load] if spec.load else list(spec.loads or summary.spec.loads)
-    groups = (
-        [(name, load) for name in networks for load in loads] if spec.x == "axis" else [(n, None) for n in networks]
-    )
+    through = loads if spec.x == "axis" else [spec.load]
+    groups = [(name, load) for name in networks for load in through]
     for axis, name in zip(axes, spec.metrics, strict=True):
         for index, (network, load) in enumerate(groups):
             points = [

@@ -14,12 +14,14 @@ import pytest
 from toy_experiment import HOST, figures, filled, load, row
 
 from qioi.experiment import catalogue
+from qioi.experiment.charts import lines
 from qioi.experiment.errors import SpecError
 from qioi.experiment.index import write_index
 from qioi.experiment.method import SETTLED, settles
 from qioi.experiment.page import write_report
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.store import Store
+from qioi.experiment.summary import Summary
 from qioi.experiment.verdicts import finely
 
 pytestmark = pytest.mark.slow  # each draws a report with all of its pictures
@@ -111,6 +113,18 @@ def test_lines_over_a_logarithmic_axis_have_their_points_far_apart(document: dic
     drawn = (tmp_path / "run" / "toy" / "pictures" / "3-lines.svg").read_text()
     for number in ("10", "30", "100", "300", "1,000"):
         assert f">{number}<" in drawn
+
+
+def test_lines_over_a_metric_are_of_the_load_that_the_figure_names(document: dict[str, Any], tmp_path: Path) -> None:
+    document["loads"] = {"slow": {"rate": 30.0}, "fast": {"rate": 60.0}}
+    document["figures"] = [{**document["figures"][2], "x": "throughput", "load": "fast"}]
+    plan = make_plan(load(document, tmp_path), 2)
+    cells = {cell.key: figures(cell.key, 20.0 if cell.load_name == "slow" else 50.0) for cell in plan.cells}
+    store = Store(tmp_path / "run" / "toy")
+    filled(store, plan, [cells])
+    summary = Summary(store)
+    for axes in lines(summary, summary.spec.figures[0]).axes:
+        assert [set(line.get_xdata()) for line in axes.lines] == [{50.0}]
 
 
 def test_lines_over_a_metric_without_a_unit_are_named_by_its_title(document: dict[str, Any], tmp_path: Path) -> None:
