@@ -173,7 +173,7 @@ class FigureSpec(Strict):
     ``bars``: a panel per metric, a bar per cell. ``lines``: metrics over ``x`` (a metric, or ``axis`` of the arms,
     which ``x_title`` names), a line per network; ``log_x`` makes the x axis of such a metric logarithmic. ``time``:
     series over time, a panel per cell. ``stack``: stacked metrics, a bar per cell. ``boxes``: minimum, quartiles and
-    maximum of kinds of operations (``kind.NAME``), a panel per kind, a box per cell.
+    maximum of kinds of operations (``kind.NAME``), a panel per kind, a box per cell. ``log`` is of lines and boxes.
     """
 
     kind: Literal["table", "bars", "lines", "time", "stack", "boxes"]
@@ -190,6 +190,8 @@ class FigureSpec(Strict):
 
     @model_validator(mode="after")
     def _an_axis_to_scale(self) -> Self:
+        if self.log and self.kind not in {"lines", "boxes"}:
+            raise ValueError("log is of lines and boxes")
         if self.log_x and (self.kind != "lines" or self.x == "axis"):
             raise ValueError("log_x is of lines over a metric")
         return self

@@ -148,6 +148,7 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("figures", 0, "metrics"), ["kind.get.p33"], "no metric 'kind.get.p33'"),
         (("loads", "fast"), {"rate": 60.0}, "figures.3.kind: time: 6 panels: at most 4"),
         (("figures", 0, "load"), "fast", "accepted are slow"),
+        *((("figures", number, "log"), True, "log is of lines and boxes") for number in (0, 1, 3, 4)),
         (("goals",), [{"what": "x", "metric": "p95", "arm": "qioi"}], "exactly one of least and most"),
         (("goals",), [{"what": "x", "metric": "p95", "arm": "qio", "most": 1.0}], "goals.0.arm: qio: accepted are"),
         (("goals",), [{"what": "x", "metric": "p96", "arm": "qioi", "most": 1.0}], "metric 'p96': accepted are"),
