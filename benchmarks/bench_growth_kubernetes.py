@@ -41,7 +41,7 @@ from qioi.show.snapshot import ChannelState, ComponentState
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "deploy" / "k8s"))
-from demo_k8s.control_plane import ADMIN_TOKEN, ControlPlane, lacking, until  # noqa: E402
+from demo_k8s.control_plane import ControlPlane, lacking, until  # noqa: E402
 from demo_k8s.objects import add_policy, admit_pods, install_kind, policies_path, start_pod  # noqa: E402
 
 #: Nodes that serve a policy, where policies grow with nodes.
@@ -235,7 +235,7 @@ def api_server(folder: Path, port: int) -> Iterator[tuple[ControlPlane, Access]]
         plane.start()
         install_kind(plane)
         token = folder / "token"
-        token.write_text(ADMIN_TOKEN)
+        token.write_text(plane.token())
         yield plane, Access(plane.server, plane.ca, token)
 
 

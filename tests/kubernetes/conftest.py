@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from demo_k8s.control_plane import ADMIN_TOKEN, ControlPlane, lacking
+from demo_k8s.control_plane import ControlPlane, lacking
 from demo_k8s.objects import install_kind
 from ports import free_ports
 
@@ -46,7 +46,7 @@ def namespace(plane: ControlPlane) -> str:
 def access(plane: ControlPlane, tmp_path: Path) -> Access:
     """An administrator's."""
     token = tmp_path / "token"
-    token.write_text(ADMIN_TOKEN)
+    token.write_text(plane.token())
     return Access(plane.server, plane.ca, token)
 
 

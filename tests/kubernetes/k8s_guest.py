@@ -87,7 +87,7 @@ done
 
 @contextmanager
 def node_of_v2(plane: ControlPlane, folder: Path) -> Iterator[NodeOfV2]:
-    """Boot it beside a control plane that runs, and has its token; UnavailableError where that can't be."""
+    """Boot it beside a control plane that runs, and has it for a user; UnavailableError where that can't be."""
     try:
         guest = Guest(root_file_system(), folder, MODULES)
     except NoRootError as error:
@@ -98,7 +98,7 @@ def node_of_v2(plane: ControlPlane, folder: Path) -> Iterator[NodeOfV2]:
         "kubelet.yaml": json.dumps(KUBELET),
         "kubelet.service": UNIT,
         "cni/10-loopback.conf": LOOPBACK,
-        "kubeconfig": plane.kubeconfig(f"{GUEST}-token").read_text().replace("127.0.0.1", GUESTS_HOST)
+        "kubeconfig": plane.kubeconfig(f"system:node:{GUEST}").read_text().replace("127.0.0.1", GUESTS_HOST)
         .replace(str(plane.ca), "/opt/k8s/ca.crt"),
     }  # fmt: skip
     files = {f"k8s/{name}": path(name) for name in ("kubelet", "containerd", "containerd-shim-runc-v2", "ctr")}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from demo_k8s.control_plane import ADMIN_TOKEN, PATIENCE, ControlPlane, until
+from demo_k8s.control_plane import PATIENCE, ControlPlane, until
 from demo_k8s.node import remove_groups
 from demo_k8s.objects import add_policy, admit_pods, pods_path, policy_status, start_pod
 
@@ -41,7 +41,7 @@ def test_a_request_is_moved_while_the_daemon_runs(
     hierarchy.folder(f"{group}/kubepods/burstable/pod{uid}/{'peer0':0<64}").mkdir(parents=True)
     add_policy(plane, namespace, "red", bounds={"floor": 150}, resize=True)
     add_policy(plane, namespace, "dry", bounds={"floor": 4096}, dryRun=True)  # asks for most, and has no say
-    (tmp_path / "token").write_text(ADMIN_TOKEN)
+    (tmp_path / "token").write_text(plane.token())
     cluster = {"server": plane.server, "ca": str(plane.ca), "token": str(tmp_path / "token"), "node": node,
                "cgroup_root": group, "logs": str(tmp_path), "resize": True, "nri": str(tmp_path / "none")}  # fmt: skip
     settings = {"kubernetes": cluster, "state_dir": str(tmp_path), "period": 0.5, "metrics": {"port": 0}}

@@ -31,7 +31,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeOfV2]:
     if why:
         pytest.skip(why)
     plane = ControlPlane(Path(tempfile.mkdtemp(prefix="qioi-k8s-")), free_ports())
-    plane.tokens[f"{GUEST}-token"] = (f"system:node:{GUEST}", "system:nodes")
+    plane.add_user(f"system:node:{GUEST}", "system:nodes")
     try:
         plane.start()
         plane.start_controllers()

@@ -1,12 +1,14 @@
 """A real API server with its etcd, on loopback, in a folder of its own that is removed afterwards.
 
-RBAC decides about rights as in any cluster; a file of static tokens names the users.
+RBAC decides about rights as in any cluster; a file of static tokens names the users. The tokens are of one run: whoever
+has an administrator's can start a privileged pod, and is root on this machine.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import ssl
@@ -23,7 +25,7 @@ from demo_k8s.tools import missing, path
 PATIENCE = 150.0
 #: How a virtual machine of qemu's own network calls this machine's loopback.
 GUESTS_HOST = "10.0.2.2"
-ADMIN, ADMIN_TOKEN = "admin", "admin-token"
+ADMIN, MANAGER = "admin", "system:kube-controller-manager"
 
 
 def until(happened: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
@@ -94,12 +96,18 @@ class ControlPlane:
         self.port = port
         self.server = f"https://127.0.0.1:{port}"
         self.processes = Processes(folder)
-        self.tokens = {
-            ADMIN_TOKEN: (ADMIN, "system:masters"),
-            "manager-token": ("system:kube-controller-manager", "system:masters"),
-            "scheduler-token": ("system:kube-scheduler", "system:kube-scheduler"),
-        }
+        self._users: dict[str, tuple[str, str]] = {}
+        for user in (ADMIN, MANAGER):
+            self.add_user(user, "system:masters")
         self.flags: list[str] = []
+
+    def add_user(self, user: str, group: str) -> None:
+        """Have one more user, from the next start on."""
+        self._users[user] = (secrets.token_hex(), group)
+
+    def token(self, user: str = ADMIN) -> str:
+        """Give a user's token."""
+        return self._users[user][0]
 
     @property
     def ca(self) -> Path:
@@ -140,7 +148,7 @@ class ControlPlane:
 
     def start_controllers(self) -> None:
         """Start controller manager and scheduler, at the ports 7 and 8 above."""
-        common: list[str | Path] = ["--kubeconfig", self.kubeconfig("manager-token"), "--bind-address", "127.0.0.1",
+        common: list[str | Path] = ["--kubeconfig", self.kubeconfig(MANAGER), "--bind-address", "127.0.0.1",
                   "--leader-elect=false"]  # fmt: skip
         self.processes.start(
             "manager",
@@ -172,11 +180,10 @@ class ControlPlane:
             return False
 
     def call(
-        self, method: str, where: str, body: Any = None, *, token: str = ADMIN_TOKEN, raw: bool = False,
-        kind: str = "application/json",
-    ) -> Any:  # fmt: skip
-        """Call the API server; HTTPError for a refusal."""
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
+        self, method: str, where: str, body: Any = None, *, raw: bool = False, kind: str = "application/json"
+    ) -> Any:
+        """Call the API server as an administrator; HTTPError for a refusal."""
+        headers = {"Authorization": f"Bearer {self.token()}", "Content-Type": kind}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.server + where, data, headers, method=method)
         context = ssl.create_default_context(cafile=str(self.ca))
@@ -184,14 +191,15 @@ class ControlPlane:
             content = answer.read()
         return content if raw else json.loads(content)
 
-    def kubeconfig(self, token: str = ADMIN_TOKEN) -> Path:
-        """Write a kubeconfig with that token."""
-        file = self.folder / f"kubeconfig-{token}"
+    def kubeconfig(self, user: str = ADMIN) -> Path:
+        """Write a kubeconfig with that user's token."""
+        file = self.folder / f"kubeconfig-{user.replace(':', '-')}"
         cluster = {"server": self.server, "certificate-authority": str(self.ca)}
+        file.touch(0o600)
         file.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "u", "user": {"token": token}}],
+            "users": [{"name": "u", "user": {"token": self.token(user)}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         }))  # fmt: skip
         return file
@@ -209,8 +217,10 @@ class ControlPlane:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _write_tokens(self) -> None:
-        lines = [f'{token},{user},{user},"{groups}"\n' for token, (user, groups) in self.tokens.items()]
-        (self.folder / "tokens.csv").write_text("".join(lines))
+        lines = [f'{token},{user},{user},"{group}"\n' for user, (token, group) in self._users.items()]
+        file = self.folder / "tokens.csv"
+        file.touch(0o600)
+        file.write_text("".join(lines))
 
     def _certificates(self) -> None:
         def openssl(*args: str) -> None:

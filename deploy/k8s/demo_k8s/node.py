@@ -154,7 +154,8 @@ class Node(Pods):
         self.logs = Path(f"/var/log/pods-{OTHER}" if beside else "/var/log/pods")
         self._first = beside is None
         if self._first:
-            self.plane.tokens |= {f"{name}-token": (f"system:node:{name}", "system:nodes") for name in (NODE, OTHER)}
+            for name in (NODE, OTHER):
+                self.plane.add_user(f"system:node:{name}", "system:nodes")
         self.processes = Processes(folder)
         self.sysctls = {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
         self.containerd_socket = folder / "containerd.sock"
@@ -197,7 +198,7 @@ class Node(Pods):
     def start_kubelet(self) -> None:
         """Start the kubelet."""
         self.processes.start(
-            "kubelet", [path("kubelet"), "--kubeconfig", self.plane.kubeconfig(f"{self.name}-token"),
+            "kubelet", [path("kubelet"), "--kubeconfig", self.plane.kubeconfig(f"system:node:{self.name}"),
                         "--config", self.folder / "kubelet.yaml", "--hostname-override", self.name,
                         "--node-ip", self.address, "--root-dir", self.folder / "kubelet",
                         "--cert-dir", self.folder / "kubelet-certificates"],
