@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import random
+import ssl
 import sys
 import tempfile
 import threading
@@ -185,7 +186,10 @@ def counters(plane: ControlPlane) -> dict[str, float]:
 
 def etcd_puts(plane: ControlPlane) -> float:
     """Read the bytes that etcd has been given to keep."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{plane.port + 1}/metrics", timeout=10) as answer:
+    context = ssl.create_default_context(cafile=str(plane.ca))
+    context.load_cert_chain(*plane.pair)
+    etcd = f"https://127.0.0.1:{plane.port + 1}/metrics"
+    with urllib.request.urlopen(etcd, context=context, timeout=10) as answer:
         page = answer.read().decode()
     return sum(
         sample.value

@@ -114,29 +114,40 @@ class ControlPlane:
         """Name the file of the certificate authority."""
         return self.folder / "ca.crt"
 
+    @property
+    def pair(self) -> tuple[Path, Path]:
+        """Name the files of the API server's certificate and key: etcd knows nobody without one of this authority."""
+        return self.folder / "server.crt", self.folder / "server.key"
+
     def start(self) -> None:
         """Start etcd and the API server, and wait until it serves."""
         self._certificates()
         self._write_tokens()
-        peer = f"http://127.0.0.1:{self.port + 2}"
-        client = f"http://127.0.0.1:{self.port + 1}"
+        peer, client = (f"https://127.0.0.1:{self.port + more}" for more in (2, 1))
+        certificate, key = self.pair
+        trust: list[str | Path] = []
+        for whom in ("", "peer-"):
+            trust += [f"--{whom}cert-file", certificate, f"--{whom}key-file", key, f"--{whom}trusted-ca-file", self.ca,
+                      f"--{whom}client-cert-auth"]  # fmt: skip
         self.processes.start(
             "etcd", ["etcd", "--data-dir", self.folder / "etcd", "--unsafe-no-fsync", "--name", "one",
                      "--listen-client-urls", client, "--advertise-client-urls", client,
                      "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-                     "--initial-cluster", f"one={peer}"],
+                     "--initial-cluster", f"one={peer}", *trust],
         )  # fmt: skip
         self.start_server()
 
     def start_server(self) -> None:
         """Start the API server."""
         keys = self.folder
+        certificate, key = self.pair
         self.processes.start(
             "apiserver",
-            [path("kube-apiserver"), "--etcd-servers", f"http://127.0.0.1:{self.port + 1}",
+            [path("kube-apiserver"), "--etcd-servers", f"https://127.0.0.1:{self.port + 1}",
+             "--etcd-cafile", self.ca, "--etcd-certfile", certificate, "--etcd-keyfile", key,
              "--secure-port", str(self.port), "--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
-             "--cert-dir", keys / "apiserver", "--tls-cert-file", keys / "server.crt",
-             "--tls-private-key-file", keys / "server.key", "--client-ca-file", self.ca,
+             "--cert-dir", keys / "apiserver", "--tls-cert-file", certificate,
+             "--tls-private-key-file", key, "--client-ca-file", self.ca,
              "--service-account-issuer", "https://kubernetes.default.svc",
              "--service-account-key-file", keys / "accounts.key",
              "--service-account-signing-key-file", keys / "accounts.key",
