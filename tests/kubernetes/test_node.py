@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import ssl
 import sys
 import time
 import urllib.request
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 
 import pytest
 from demo_k8s.control_plane import until
@@ -102,6 +103,14 @@ def is_forgotten(*names: str) -> bool:
 def events(node: Node) -> set[str]:
     found = node.plane.call("GET", "/api/v1/namespaces/default/events")["items"]
     return {one["reason"] for one in found if one["source"].get("component") == "qioi"}
+
+
+def test_nobody_but_the_api_server_speaks_to_the_kubelet(node: Node) -> None:
+    """It listens where other machines reach it, and would run any command in any pod."""
+    unknown = ssl.create_default_context()
+    unknown.check_hostname, unknown.verify_mode = False, ssl.CERT_NONE  # its certificate is its own
+    with pytest.raises(HTTPError, match="401"):
+        urllib.request.urlopen(f"https://{node.address}:{node.port + 5}/pods", context=unknown, timeout=30)
 
 
 def test_a_policys_life(daemon: Node, peer: tuple[Path, Path]) -> None:

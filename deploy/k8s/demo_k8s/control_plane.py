@@ -116,7 +116,7 @@ class ControlPlane:
 
     @property
     def pair(self) -> tuple[Path, Path]:
-        """Name the files of the API server's certificate and key: etcd knows nobody without one of this authority."""
+        """Name the files of the API server's certificate and key: etcd and kubelet know nobody without one."""
         return self.folder / "server.crt", self.folder / "server.key"
 
     def start(self) -> None:
@@ -152,6 +152,7 @@ class ControlPlane:
              "--service-account-key-file", keys / "accounts.key",
              "--service-account-signing-key-file", keys / "accounts.key",
              "--token-auth-file", keys / "tokens.csv", "--authorization-mode", "Node,RBAC", "--allow-privileged=true",
+             "--kubelet-client-certificate", certificate, "--kubelet-client-key", key,
              "--endpoint-reconciler-type", "none", "--kubelet-preferred-address-types", "InternalIP",
              "--service-cluster-ip-range", "10.96.0.0/16", "--storage-media-type", "application/json", *self.flags],
         )  # fmt: skip

@@ -181,7 +181,9 @@ class Node(Pods):
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "address": address, "port": self.port + 5, "healthzPort": self.port + 6, "readOnlyPort": 0,
             "failSwapOn": False, "failCgroupV1": False, "cgroupDriver": "cgroupfs", "makeIPTablesUtilChains": False,
-            "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+            # It can't listen on loopback alone: the API server calls it at the node's address, which may not be that.
+            "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False},
+                               "x509": {"clientCAFile": str(self.plane.ca)}},
             "authorization": {"mode": "AlwaysAllow"}, "clusterDomain": "cluster.local",
             "containerRuntimeEndpoint": f"unix://{self.containerd_socket}", "maxPods": 300,
             "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
