@@ -24,6 +24,8 @@ from k8s_nri import PLUGIN, build_plugin
 from systemd_machine import UnavailableError as NoRootError
 from systemd_machine import root_file_system
 
+from qioi.processes.errors import LabError
+
 T = TypeVar("T")
 
 GUEST, ADDRESS = "node-of-v2", "10.0.2.15"
@@ -131,7 +133,7 @@ class NodeOfV2(Pods):
         """Wait until something is true, and give it; or say what cluster and machine have to say."""
         try:
             found: T = until(happened, what, PATIENCE)
-        except AssertionError as error:
+        except LabError as error:
             told = self.plane.kubectl("describe", "pods", "-A")[-3000:]
             raise AssertionError(f"{told}\n{self.guest.text()[-3000:]}") from error
         return found

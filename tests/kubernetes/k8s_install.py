@@ -19,6 +19,8 @@ from demo_k8s.node_pods import WORK
 from demo_k8s.tools import NRI_TOOLS, TOOLS, path
 from k8s_nri import PLUGIN, build_plugin
 
+from qioi.processes.errors import LabError
+
 ROOT = Path(__file__).parents[2]
 #: Where the daemon's metrics are, since it has no network of its own.
 METRICS = 18990
@@ -98,7 +100,7 @@ def install(node: Node, folder: str = "base") -> None:
     until(lambda: daemon_pod(node), "the daemon's pod is there")
     try:
         until(lambda: daemon_runs(node) and "watching" in log(node), "the daemon has begun")
-    except AssertionError as error:
+    except LabError as error:
         raise AssertionError(node.plane.kubectl("describe", "pod", "-n", "qioi")[-3000:] + log(node)) from error
 
 

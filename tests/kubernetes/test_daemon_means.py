@@ -17,6 +17,7 @@ from demo_k8s.objects import add_policy, admit_pods, pods_path, policy_status, s
 
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.processes.errors import LabError
 from qioi.show.http import UnreachableError, get_json
 
 pytestmark = pytest.mark.slow
@@ -69,7 +70,7 @@ def test_a_request_is_moved_while_the_daemon_runs(
         told = get_json(tmp_path / "qioi.sock", "/explain", component=f"{namespace}/peer0")
         assert str(told["actuator"]).startswith("resize; Burstable")
         assert get_json(tmp_path / "qioi.sock", "/status")["kubernetes"]["actuator"].startswith("resize: ")
-    except (AssertionError, UnreachableError) as error:
+    except (AssertionError, LabError, UnreachableError) as error:
         raise AssertionError((tmp_path / "log").read_text()) from error
     finally:
         daemon.send_signal(signal.SIGTERM)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import subprocess
@@ -10,15 +11,21 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
 from demo_k8s import MANIFESTS
+from demo_k8s.__main__ import logs_of_a_failure
 from demo_k8s.cluster import best_effort, on_the_nodes_network, unwrap
+from demo_k8s.control_plane import Processes, run, until
 from demo_k8s.images import daemon_image, ledger_image, sysbench_image
 from demo_k8s.ledger import on_loopback
+from rich.console import Console
 
 from qioi.commands.lab import command
+from qioi.commands.lab_errors import one_line_errors
+from qioi.processes.errors import LabError
 
 Document = dict[str, Any]
 
@@ -135,3 +142,40 @@ def test_manifests_are_adapted_to_a_node_without_a_pod_network() -> None:
         assert all(v["emptyDir"] == {"medium": "Memory"} for v in spec.get("volumes", ()) if "emptyDir" in v)
     assert on_loopback("orderer-0.ledger:17000") == "127.0.0.1:17000"
     assert on_loopback("") == ""
+
+
+def test_a_programs_failure_is_told_with_what_it_said() -> None:
+    complains = ["sh", "-c", "echo said; echo why >&2; exit ${STATUS}"]
+    with pytest.raises(LabError, match=r"^sh -c .* ended with 3: why$"):
+        run(complains, STATUS="3")
+    assert run(complains, STATUS="3", fails=True) == "why\n"
+    assert run(complains, STATUS="0") == "said\n"
+    with pytest.raises(LabError, match="ended with 0"):
+        run(complains, STATUS="0", fails=True)
+    with pytest.raises(LabError, match=r"^sleep 600 did not end within 0\.1 s$"):
+        run(["sleep", "600"], patience=0.1)
+
+
+def test_what_is_waited_for_in_vain_is_named() -> None:
+    with pytest.raises(LabError, match="in vain: the node is ready"):
+        until(lambda: False, "the node is ready", 0)
+
+
+def test_the_logs_of_a_node_that_fails_are_kept(tmp_path: Path) -> None:
+    folder, kept = tmp_path / "node", tmp_path / "results/node"
+    folder.mkdir()
+    processes, console = Processes(folder), Console(file=io.StringIO(), width=60)
+    processes.start("kubelet", ["sh", "-c", "echo no such cgroup; exit 1"])
+    processes.running["kubelet"].wait()
+    with pytest.raises(click.ClickException, match="kubelet has ended with 1: no such cgroup"), one_line_errors(), \
+            logs_of_a_failure(folder, kept, console):  # fmt: skip
+        processes.check("kubelet")
+    assert (kept / "kubelet.log").read_text() == "no such cgroup\n"
+    assert str(kept) in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_no_logs_are_kept_of_a_node_that_was_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "kubelet.log").touch()
+    with pytest.raises(KeyboardInterrupt), logs_of_a_failure(tmp_path, tmp_path / "kept", Console(file=io.StringIO())):
+        raise KeyboardInterrupt
+    assert not (tmp_path / "kept").exists()

@@ -16,6 +16,7 @@ from k8s_policy import PAY, chosen, entry, shares, write_policy
 from ports import free_ports
 
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.processes.errors import LabError
 from qioi.show.http import get_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.host, pytest.mark.timeout(500)]
@@ -85,7 +86,7 @@ def become(node: Node, container: Path, wanted: int) -> None:
     """Wait until group and record are so."""
     try:
         until(lambda: both(node, container) == (wanted, wanted), f"both become {wanted}")
-    except AssertionError as error:
+    except LabError as error:
         told = get_json(node.folder / "state/qioi.sock", "/explain", component=f"default/{PEER}")
         raise AssertionError(f"group and record are {both(node, container)}: {log(node)[-3000:]}, {told}") from error
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -65,6 +67,7 @@ def main(
         console.print("bringing a node up: etcd, API server, kubelet, containerd and the rest")
         node = Node(Path(tempfile.mkdtemp(prefix="qioi-node-")), PORT)
         stack.callback(close, node, console)
+        stack.enter_context(logs_of_a_failure(node.folder, directory / "node", console))
         cluster = bring_up(node)
         options = DemoOptions(
             sysbench, law, rate, None, duration, warmup, LabOptions(mode=mode), node.folder / "kubelet"
@@ -92,6 +95,19 @@ def close(node: Node, console: Console) -> None:
     with uninterrupted():
         console.print("taking the node down")
         node.close()
+
+
+@contextmanager
+def logs_of_a_failure(folder: Path, kept: Path, console: Console) -> Iterator[None]:
+    """Keep the logs in a folder, and say where they are, when something fails."""
+    try:
+        yield
+    except Exception:
+        kept.mkdir(parents=True, exist_ok=True)
+        for log in folder.glob("*.log"):
+            shutil.copy(log, kept)
+        console.print(f"what the node's programs have said: {kept}", highlight=False, markup=False, soft_wrap=True)
+        raise
 
 
 if __name__ == "__main__":

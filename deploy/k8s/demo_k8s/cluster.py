@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from demo_k8s.control_plane import run
 from qioi.kubernetes.cgroups import Layout, Qos, find_layout
 from qioi.lab.kubernetes_secrets import Document
 from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
@@ -41,14 +41,7 @@ class Cluster:
 
     def run(self, *arguments: str | Path, text: str | None = None) -> str:
         """Run kubectl; give what it printed."""
-        command = [str(self.kubectl), "--kubeconfig", str(self.kubeconfig), *map(str, arguments)]
-        try:
-            done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-        except subprocess.TimeoutExpired:
-            raise LabError(f"kubectl {' '.join(map(str, arguments))} did not end within {TIMEOUT:.0f} s") from None
-        if done.returncode != 0:
-            raise LabError(f"kubectl {' '.join(map(str, arguments))} failed: {done.stderr.strip()}")
-        return done.stdout
+        return run([self.kubectl, "--kubeconfig", self.kubeconfig, *arguments], text=text, patience=TIMEOUT)
 
     def render(self, folder: Path) -> list[Document]:
         """Give a kustomization's objects."""

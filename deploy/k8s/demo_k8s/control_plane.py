@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from demo_k8s.tools import missing, path
+from qioi.processes.errors import LabError
 
 #: Seconds, far longer than anything takes; only a failure waits as long.
 PATIENCE = 150.0
@@ -29,13 +30,30 @@ ADMIN, MANAGER = "admin", "system:kube-controller-manager"
 
 
 def until(happened: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait for something; give what it gave."""
+    """Wait for something; give what it gave. LabError names it after ``patience`` seconds."""
     deadline = time.monotonic() + patience
     while not (result := happened()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {patience:g} s in vain: {what}")
+            raise LabError(f"waited {patience:g} s in vain: {what}")
         time.sleep(0.1)
     return result
+
+
+def run(
+    command: Sequence[str | Path], *, folder: Path | None = None, text: str | None = None, patience: float = PATIENCE,
+    fails: bool = False, **environment: str,
+) -> str:  # fmt: skip
+    """Run a program to its end; give what it printed (with ``fails``, its complaint). LabError says why not."""
+    words = [str(part) for part in command]
+    what = " ".join([Path(words[0]).name, *words[1:]])
+    try:
+        done = subprocess.run(words, cwd=folder, input=text, capture_output=True, text=True, timeout=patience,
+                              env={**os.environ, **environment}, check=False)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{what} did not end within {patience:g} s") from None
+    if (done.returncode != 0) != fails:
+        raise LabError(f"{what} ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-1500:]}")
+    return done.stderr if fails else done.stdout
 
 
 def lacking(tools: Sequence[str], programs: Sequence[str]) -> str | None:
@@ -77,10 +95,10 @@ class Processes:
             process.wait()
 
     def check(self, name: str) -> None:
-        """Raise with the end of its log if a program has ended."""
+        """LabError with the end of its log if a program has ended."""
         if self.running[name].poll() is not None:
             tail = (self.folder / f"{name}.log").read_text(errors="replace")[-1500:]
-            raise AssertionError(f"{name} has ended with {self.running[name].returncode}: {tail}")
+            raise LabError(f"{name} has ended with {self.running[name].returncode}: {tail}")
 
     def close(self) -> None:
         """End all programs, the last one first."""
@@ -218,10 +236,7 @@ class ControlPlane:
 
     def kubectl(self, *args: str | Path, text: str | None = None, fails: bool = False) -> str:
         """Run kubectl; give what it printed (with ``fails``, its complaint)."""
-        command = [str(path("kubectl")), "--kubeconfig", str(self.kubeconfig()), *map(str, args)]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
-        assert (done.returncode != 0) == fails, done.stdout + done.stderr
-        return done.stderr if fails else done.stdout
+        return run([path("kubectl"), "--kubeconfig", self.kubeconfig(), *args], text=text, fails=fails)
 
     def close(self) -> None:
         """End everything and remove the folder."""
@@ -236,7 +251,7 @@ class ControlPlane:
 
     def _certificates(self) -> None:
         def openssl(*args: str) -> None:
-            subprocess.run(["openssl", *args], cwd=self.folder, check=True, capture_output=True)
+            run(["openssl", *args], folder=self.folder)
 
         curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
         openssl("req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=test-ca")

@@ -18,10 +18,11 @@ import time
 from io import BytesIO
 from pathlib import Path
 
-from demo_k8s.control_plane import ControlPlane, Processes, until
+from demo_k8s.control_plane import ControlPlane, Processes, run, until
 from demo_k8s.images import ARCHITECTURE
 from demo_k8s.node_pods import WORK, Pods
 from demo_k8s.tools import path
+from qioi.processes.errors import LabError
 
 NODE, OTHER = "node-one", "node-two"
 PAUSE = "qioi.test/pause:1"
@@ -94,8 +95,8 @@ def build_program(folder: Path) -> Path:
     source.mkdir()
     (source / "main.go").write_text(PROGRAM)
     (source / "go.mod").write_text("module program\n\ngo 1.24\n")
-    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": ""}
-    subprocess.run(["go", "build", "-ldflags=-s -w", "-o", "program", "."], cwd=source, env=env, check=True)
+    run(["go", "build", "-ldflags=-s -w", "-o", "program", "."], folder=source, patience=600, CGO_ENABLED="0",
+        GOFLAGS="")  # fmt: skip
     return source / "program"
 
 
@@ -130,10 +131,10 @@ def image_archive(
 
 def own_address() -> str:
     """Give an address of this machine that is not a loopback one: the kubelet wants such."""
-    text = subprocess.run(["ip", "-j", "-4", "addr", "show", "scope", "global"], capture_output=True, check=True).stdout
+    text = run(["ip", "-j", "-4", "addr", "show", "scope", "global"])
     addresses = [one["local"] for device in json.loads(text) for one in device.get("addr_info", ())]
     if not addresses:
-        raise RuntimeError("this machine has no address but loopback ones: a kubelet needs one")
+        raise LabError("this machine has no address but loopback ones: a kubelet needs one")
     return str(addresses[0])
 
 
@@ -214,7 +215,7 @@ class Node(Pods):
         """Start containerd and wait until it answers."""
         self.processes.start("containerd", [self._tools / "containerd", "--config", self.folder / "containerd.toml"],
                              PATH=f"{self._tools}:{os.environ['PATH']}")  # fmt: skip
-        until(lambda: self._ctr("version", check=False) == 0, "containerd answers")
+        until(self._answers, "containerd answers")
 
     def stop_containerd(self, number: int = signal.SIGTERM) -> None:
         """Containers go on: each has a shim of its own."""
@@ -257,18 +258,19 @@ plugin_config_path = "{self.folder}/nri-config"
 """)
         self.start_containerd()
 
-    def _run_ctr(self, *args: str | Path) -> subprocess.CompletedProcess[str]:
-        command = [str(self._tools / "ctr"), "-a", str(self.containerd_socket), "-n", "k8s.io", *map(str, args)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+    def _ctr(self, *args: str | Path) -> str:
+        return run([self._tools / "ctr", "-a", self.containerd_socket, "-n", "k8s.io", *args])
 
-    def _ctr(self, *args: str | Path, check: bool = True) -> int:
-        done = self._run_ctr(*args)
-        assert not check or done.returncode == 0, done.stderr
-        return done.returncode
+    def _answers(self) -> bool:
+        self.processes.check("containerd")
+        with contextlib.suppress(LabError):
+            self._ctr("version")
+            return True
+        return False
 
     def record(self, container: str) -> int:
         """Give the shares that containerd itself has on record of a container."""
-        spec = json.loads(self._run_ctr("containers", "info", container).stdout)["Spec"]
+        spec = json.loads(self._ctr("containers", "info", container))["Spec"]
         return int(spec["linux"]["resources"]["cpu"]["shares"])
 
     def import_image(self, archive: Path) -> None:
