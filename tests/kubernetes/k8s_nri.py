@@ -10,7 +10,8 @@ import subprocess
 from pathlib import Path
 
 from demo_k8s.control_plane import Processes, until
-from demo_k8s.node import PAUSE, build_program, image_archive, remove_groups
+from demo_k8s.host import CPU, kill, members, remove_groups
+from demo_k8s.node import PAUSE, build_program, image_archive
 from demo_k8s.tools import path
 
 from qioi.discovery.nri_records import Plugin
@@ -105,10 +106,7 @@ stream_server_port = "0"
         self._cri("remove", sandbox)
 
     def close(self) -> None:
-        for cgroup in Path("/sys/fs/cgroup/cpu").glob(f"{GROUP}/**/cgroup.procs"):
-            for process in cgroup.read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(process), signal.SIGKILL)
+        kill(members([CPU / GROUP]))
         self.processes.close()
         for one in Path("/proc").glob("[0-9]*/cmdline"):  # the runtime's shims outlive it
             with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from demo_k8s.control_plane import PATIENCE, ControlPlane, until
-from demo_k8s.node import remove_groups
+from demo_k8s.host import remove_groups
 from demo_k8s.objects import add_policy, admit_pods, pods_path, policy_status, start_pod
 
 from qioi.kernel.hierarchy import find_hierarchy

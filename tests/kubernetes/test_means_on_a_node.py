@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from demo_k8s.control_plane import until
-from demo_k8s.node import CPU, Node
+from demo_k8s.host import CPU
+from demo_k8s.node import Node
 from demo_k8s.objects import change_policy, pods_path
 from k8s_install import daemon_processes, install, log, uninstall, whole_node
 from k8s_policy import PAY, chosen, entry, shares, write_policy

@@ -17,7 +17,8 @@ from urllib.error import HTTPError, URLError
 
 import pytest
 from demo_k8s.control_plane import until
-from demo_k8s.node import CPU, NODE, Node
+from demo_k8s.host import CPU
+from demo_k8s.node import NODE, Node
 from demo_k8s.objects import change_policy, policy_path, policy_status
 from k8s_install import (
     METRICS,

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 from demo_k8s.control_plane import until
-from demo_k8s.node import CPU, NODE, OTHER, Node
+from demo_k8s.host import CPU
+from demo_k8s.node import NODE, OTHER, Node
 from demo_k8s.objects import add_policy, install_kind, policy_status
 from k8s_install import ROOT, whole_node
 from k8s_policy import shares

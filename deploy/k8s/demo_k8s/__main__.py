@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,14 +15,16 @@ from rich.console import Console
 from demo_k8s.cluster import Cluster
 from demo_k8s.control_plane import lacking, until
 from demo_k8s.demo import ClusterDemo, setting
+from demo_k8s.host import CGROUPS
 from demo_k8s.images import daemon_image, ledger_image, sysbench_image
-from demo_k8s.node import CGROUPS, Node
+from demo_k8s.node import Node
 from demo_k8s.tools import TOOLS, path
 from qioi.commands.demo import measure, tell
 from qioi.commands.lab_errors import one_line_errors
 from qioi.lab.demo import DURATION, MODE, WARMUP, DemoOptions, write_results
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import uninterrupted
+from qioi.processes.errors import LabError
 
 PORT = 18_800  # below those that the kernel gives to clients
 PROGRAMS = ["etcd", "openssl", "containerd", "runc", "ctr", "go", "ip", "conntrack", "socat"]
@@ -66,7 +68,7 @@ def main(
         directory.mkdir(parents=True, exist_ok=True)
         console.print("bringing a node up: etcd, API server, kubelet, containerd and the rest")
         node = Node(Path(tempfile.mkdtemp(prefix="qioi-node-")), PORT)
-        stack.callback(close, node, console)
+        stack.enter_context(taken_down(node.close, console))
         stack.enter_context(logs_of_a_failure(node.folder, directory / "node", console))
         cluster = bring_up(node)
         options = DemoOptions(
@@ -90,11 +92,22 @@ def bring_up(node: Node) -> Cluster:
     return Cluster(path("kubectl"), node.plane.kubeconfig(), node.port, node.folder / "kubelet")
 
 
-def close(node: Node, console: Console) -> None:
-    """Take the node down, without interruption."""
-    with uninterrupted():
-        console.print("taking the node down")
-        node.close()
+@contextmanager
+def taken_down(take: Callable[[], None], console: Console) -> Iterator[None]:
+    """Take the node down in the end, without interruption. What it leaves is told after what has failed before."""
+    failed = ""
+    try:
+        yield
+    except LabError as error:
+        failed = f"{error}\n"
+        raise
+    finally:
+        with uninterrupted():
+            console.print("taking the node down")
+            try:
+                take()
+            except LabError as error:
+                raise LabError(f"{failed}{error}") from error
 
 
 @contextmanager

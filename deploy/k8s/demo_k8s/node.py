@@ -19,6 +19,7 @@ from io import BytesIO
 from pathlib import Path
 
 from demo_k8s.control_plane import ControlPlane, Processes, run, until
+from demo_k8s.host import CGROUPS, CPU, kill, members, remove_groups
 from demo_k8s.images import ARCHITECTURE
 from demo_k8s.node_pods import WORK, Pods
 from demo_k8s.tools import path
@@ -32,9 +33,6 @@ IMAGES = ((PAUSE, ["/program", "pause"]), (WORK, ["/program"]))
 LOOPBACK = json.dumps({"cniVersion": "0.4.0", "name": "lo", "type": "loopback"})
 #: What the kubelet sets for itself, and how to put it back.
 SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
-CGROUPS = Path("/sys/fs/cgroup")
-#: The hierarchy with the CPU controller: version 1's own, or version 2's only one.
-CPU = CGROUPS / "cpu" if (CGROUPS / "cpu").is_dir() else CGROUPS
 
 #: The one program of the tests' images: it stands in for a peer, for a hog, and for Kubernetes' pause.
 PROGRAM = """package main
@@ -171,7 +169,7 @@ class Node(Pods):
         if self._first:
             self.plane.start()
         else:
-            for hierarchy in (one for one in Path("/sys/fs/cgroup").iterdir() if one.name != "unified"):
+            for hierarchy in (one for one in CGROUPS.iterdir() if one.name != "unified"):
                 (hierarchy / self.root).mkdir(exist_ok=True)
         address = own_address()
         self._start_containerd()
@@ -289,7 +287,7 @@ plugin_config_path = "{self.folder}/nri-config"
         return group, group / status["containerID"].partition("://")[2]
 
     def close(self) -> None:
-        """End everything and remove what it made on this host."""
+        """End everything and remove what it made on this host. LabError names what is left."""
         with contextlib.suppress(Exception):
             if self._first and "apiserver" in self.plane.processes.running:
                 self.plane.kubectl("delete", "pods,daemonsets,deployments,statefulsets,jobs", "-A", "--all",
@@ -298,15 +296,10 @@ plugin_config_path = "{self.folder}/nri-config"
         if self._first:
             self.plane.stop_controllers()
         self.processes.stop("kubelet")
-        for process in self._containers():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        kill(members([CPU / self._pods]))
         self.processes.close()
-        for process in self._shims():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        kill(self._shims())
         self._unmount()
-        remove_groups(self.root or "kubepods")
         for name, value in self.sysctls.items():
             Path("/proc/sys", name).write_text(value)
         for link in list(Path("/var/log/containers").glob("*.log")):
@@ -319,10 +312,7 @@ plugin_config_path = "{self.folder}/nri-config"
             self.plane.close()
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _containers(self) -> list[int]:
-        """Name every process that is in a pod's control group."""
-        return [int(line) for one in CPU.glob(f"{self._pods}/**/cgroup.procs") for line in one.read_text().split()]
+        remove_groups(self.root or "kubepods")
 
     def _shims(self) -> list[int]:
         """Name the runtime's shims of this folder's containerd, by the address that each was given."""
@@ -341,17 +331,3 @@ plugin_config_path = "{self.folder}/nri-config"
                 subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
         for one in Path("/run/netns").glob("cni-*"):
             subprocess.run(["ip", "netns", "delete", one.name], check=False, capture_output=True)
-
-
-def remove_groups(name: str) -> None:
-    """Remove an empty tree of control groups in every hierarchy."""
-    deadline = time.monotonic() + 20
-    for root in (CGROUPS, *CGROUPS.iterdir()):
-        top = root / name
-        while top.is_dir() and time.monotonic() < deadline:
-            for folder in sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts)):
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-            with contextlib.suppress(OSError):
-                top.rmdir()
-            time.sleep(0.1)
