@@ -184,7 +184,8 @@ class ControlPlane:
             "manager",
             [path("kube-controller-manager"), *common, "--secure-port", str(self.port + 7), "--cert-dir",
              self.folder / "manager", "--service-account-private-key-file", self.folder / "accounts.key",
-             "--root-ca-file", self.ca, "--use-service-account-credentials=false"],
+             "--root-ca-file", self.ca, "--use-service-account-credentials=false",
+             "--flex-volume-plugin-dir", self.folder / "volume-plugins"],
         )  # fmt: skip
         self.processes.start(
             "scheduler",

@@ -31,8 +31,9 @@ PAUSE = "qioi.test/pause:1"
 IMAGES = ((PAUSE, ["/program", "pause"]), (WORK, ["/program"]))
 #: The pods' network: none but the host's.
 LOOPBACK = json.dumps({"cniVersion": "0.4.0", "name": "lo", "type": "loopback"})
-#: What the kubelet sets for itself, and how to put it back.
-SYSCTLS = ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops")
+#: What the kubelet sets for itself (setupKernelTunables in its pkg/kubelet/cm), and how to put it back.
+SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+           "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")  # fmt: skip
 
 #: The one program of the tests' images: it stands in for a peer, for a hog, and for Kubernetes' pause.
 PROGRAM = """package main
@@ -188,7 +189,7 @@ class Node(Pods):
             "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
             "podLogsDir": str(self.logs), "cgroupRoot": f"/{self.root}",
             "containerLogMaxSize": "1Mi", "containerLogMonitorInterval": "3s",
-            "registerNode": True, "syncFrequency": "10s",
+            "registerNode": True, "syncFrequency": "10s", "volumePluginDir": str(self.folder / "volume-plugins"),
         }))  # fmt: skip
         self.address = address
         self.start_kubelet()
