@@ -242,6 +242,7 @@ path = "{self.folder}/opt"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{PAUSE}"
 restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
 stream_server_port = "0"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
@@ -330,5 +331,3 @@ plugin_config_path = "{self.folder}/nri-config"
         for mount in reversed(mounts):
             if mount.startswith(f"{self.folder}/"):
                 subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
-        for one in Path("/run/netns").glob("cni-*"):
-            subprocess.run(["ip", "netns", "delete", one.name], check=False, capture_output=True)
