@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from demo_k8s.control_plane import ControlPlane, lacking, until
+from demo_k8s.host import taken
 from demo_k8s.node import Node, image_archive
 from demo_k8s.node_pods import WORK
 from demo_k8s.tools import NRI_TOOLS, TOOLS, path
@@ -28,15 +29,18 @@ METRICS = 18990
 HOST_FILES = ("/usr", "/lib", "/lib64", "/bin", str(ROOT), sys.prefix, sys.base_prefix)
 
 
+def need_node(*, nri: bool = False) -> None:
+    """Skip where no node can be had, with a containerd that has NRI if so wanted."""
+    programs = ["etcd", "openssl", "containerd", "runc", "ctr", "go", "ip", "conntrack", "socat"]
+    tools = [*(name for name in TOOLS if name != "helm"), *(NRI_TOOLS if nri else ())]
+    if why := lacking(tools, programs) or taken():
+        pytest.skip(why)
+
+
 @contextmanager
 def whole_node(port: int, *, nri: bool = False) -> Iterator[Node]:
     """Bring a node up, with a containerd that has NRI if so wanted; skip where it can't be had."""
-    programs = ["etcd", "openssl", "containerd", "runc", "ctr", "go", "ip", "conntrack", "socat"]
-    why = lacking([*(name for name in TOOLS if name != "helm"), *(NRI_TOOLS if nri else ())], programs)
-    if why:
-        pytest.skip(why)
-    if Path("/var/log/pods").exists() or any(Path("/sys/fs/cgroup").glob("*/kubepods*")):
-        pytest.skip("this machine seems to be a Kubernetes node already: /var/log/pods or a group kubepods is there")
+    need_node(nri=nri)
     folder = Path(tempfile.mkdtemp(prefix="qioi-node-"))
     node = Node(folder, port, path("containerd").parent) if nri else Node(folder, port)
     try:

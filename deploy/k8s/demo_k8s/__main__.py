@@ -15,7 +15,7 @@ from rich.console import Console
 from demo_k8s.cluster import Cluster
 from demo_k8s.control_plane import lacking, until
 from demo_k8s.demo import ClusterDemo, setting
-from demo_k8s.host import CGROUPS
+from demo_k8s.host import remove_left, taken
 from demo_k8s.images import daemon_image, ledger_image, sysbench_image
 from demo_k8s.node import Node
 from demo_k8s.tools import TOOLS, path
@@ -45,6 +45,14 @@ PROGRAMS = ["etcd", "openssl", "containerd", "runc", "ctr", "go", "ip", "conntra
 @click.option("--duration", type=click.FloatRange(min=5), default=DURATION, show_default=True, help="Seconds measured.")
 @click.option("--warmup", type=click.FloatRange(min=1), default=WARMUP, show_default=True, help="Seconds before.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), help="[default: results/k8s-<time>]")
+@click.option(
+    "--clean",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _option, value: clean(context) if value else None,
+    help="Remove the node of a run that was killed, and end.",
+)
 def main(
     sysbench: int,
     qos: str,
@@ -56,11 +64,8 @@ def main(
     output: Path | None,
 ) -> None:
     """Measure the bundled ledger as pods: alone, beside pods of sysbench, and beside them with QiOi."""
-    why = lacking([name for name in TOOLS if name != "helm"], PROGRAMS)
-    if why:
+    if why := lacking([name for name in TOOLS if name != "helm"], PROGRAMS) or taken():
         raise click.ClickException(why)
-    if Path("/var/log/pods").exists() or any([*CGROUPS.glob("kubepods*"), *CGROUPS.glob("*/kubepods*")]):
-        raise click.ClickException("this machine is a Kubernetes node already (/var/log/pods or kubepods is there)")
     burstable = qos == "burstable"
     directory = (output or Path("results") / time.strftime("k8s-%Y%m%d-%H%M%S")).resolve()
     console = Console()
@@ -79,6 +84,16 @@ def main(
         )
         report = write_results(result, directory, setting(burstable=burstable))
         tell(result, report, console)
+
+
+def clean(context: click.Context) -> None:
+    """Remove what is left of nodes, and end the command."""
+    if why := lacking([], []):
+        raise click.ClickException(why)
+    with one_line_errors(), uninterrupted():
+        left = remove_left()
+    click.echo("\n".join(f"removed the node in {folder}" for folder in left) or "no node is left here")
+    context.exit()
 
 
 def bring_up(node: Node) -> Cluster:

@@ -67,6 +67,11 @@ def lacking(tools: Sequence[str], programs: Sequence[str]) -> str | None:
     return f"not built yet: {', '.join(unbuilt)} (make k8s-tools builds them once, in minutes)" if unbuilt else None
 
 
+#: Begins the command of what the kernel kills when its parent ends (PR_SET_PDEATHSIG), before the parent's number and
+#: the program: the shell becomes that, if the parent had not ended before.
+_MORTAL = ("setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"')
+
+
 class Processes:
     """Programs that are started and ended here, each with a log file."""
 
@@ -75,10 +80,10 @@ class Processes:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, command: Sequence[str | Path], **environment: str) -> None:
-        """Start a program in a session of its own; its output goes to ``<name>.log``."""
+        """Start a program in a session of its own, which ends with this thread; its output goes to ``<name>.log``."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                [*_MORTAL, str(os.getpid()), *map(str, command)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={**os.environ, **environment}, start_new_session=True,
             )  # fmt: skip
 

@@ -1,21 +1,158 @@
-"""What a node makes of this machine beyond its own folder, and the way back."""
+"""What a node makes of this machine, and the way back: also by another process, after the node's own was killed.
+
+A record in /run names every node that is up or was killed. It goes with the boot, as do the processes, groups, mounts
+and sysctls that it speaks of.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from qioi.processes.errors import LabError
 
 CGROUPS = Path("/sys/fs/cgroup")
 #: The hierarchy with the CPU controller: version 1's own, or version 2's only one.
 CPU = CGROUPS / "cpu" if (CGROUPS / "cpu").is_dir() else CGROUPS
+LOGS = Path("/var/log/pods")
+RECORDS = Path("/run/qioi-nodes")
+#: What the kubelet sets for itself (setupKernelTunables in its pkg/kubelet/cm).
+SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+           "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")  # fmt: skip
 #: Seconds that the processes of a group may take to end after SIGKILL, and the kernel to let go of the group.
 PATIENCE = 20.0
+
+
+def taken() -> str | None:
+    """Say in one line why no node can be started on this machine; ``None`` if it can."""
+    for one in recorded():
+        if one.is_up():
+            return f"a node of the demo or of the tests is up already, in {one.folder}"
+        return f"a node whose process was killed is left, in {one.folder}: make demo-k8s DEMO_K8S=--clean removes it"
+    found = [one for one in (LOGS, *CGROUPS.glob("kubepods*"), *CGROUPS.glob("*/kubepods*")) if one.exists()]
+    return f"this machine is a Kubernetes node already: {found[0]} is there" if found else None
+
+
+def remove_left() -> list[Path]:
+    """Remove every node whose process was killed; give their folders. LabError if one is up."""
+    left = recorded()[::-1]  # the second found the sysctls as the first's kubelet has them
+    for one in left:
+        if one.is_up():
+            raise LabError(f"the node in {one.folder} is up: whoever has started it removes it")
+    for one in left:
+        one.remove()
+    return [one.folder for one in left]
+
+
+def recorded() -> list[Footprint]:
+    """Read all records."""
+    return [Footprint.read(file) for file in sorted(RECORDS.glob("*.json"))]
+
+
+def read_sysctls() -> dict[str, str]:
+    """Read what a kubelet would change."""
+    return {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
+
+
+@dataclass
+class Footprint:
+    """What one node makes of this machine: a folder, logs, mounts, shims, a tree of control groups, and sysctls.
+
+    ``root`` is the group above its pods' groups, empty for the hierarchy's own.
+    """
+
+    name: str
+    folder: Path
+    root: str
+    logs: Path
+    sysctls: dict[str, str] = field(default_factory=read_sysctls)  # as they were found
+    _held: IO[str] | None = field(default=None, init=False)
+
+    @classmethod
+    def read(cls, file: Path) -> Footprint:
+        """Read a record."""
+        found = json.loads(file.read_text())
+        return cls(found["name"], Path(found["folder"]), found["root"], Path(found["logs"]), found["sysctls"])
+
+    @property
+    def _file(self) -> Path:
+        return RECORDS / f"{self.name}.json"
+
+    def record(self) -> None:
+        """Write the record; it is locked until this process ends. LabError if there is one already."""
+        RECORDS.mkdir(mode=0o700, exist_ok=True)
+        draft = RECORDS / f"{self.name}.{os.getpid()}"  # the record is there only when it is whole and locked
+        draft.write_text(json.dumps({"name": self.name, "folder": str(self.folder), "root": self.root,
+                                     "logs": str(self.logs), "sysctls": self.sysctls}))  # fmt: skip
+        self._held = draft.open()
+        fcntl.flock(self._held, fcntl.LOCK_EX)
+        try:
+            self._file.hardlink_to(draft)
+        except FileExistsError:
+            raise LabError(f"{self._file}: there is a node {self.name} already") from None
+        finally:
+            draft.unlink()
+
+    def is_up(self) -> bool:
+        """Whether the process that has recorded it lives."""
+        with self._file.open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+    def kill_pods(self) -> None:
+        """Kill every process in a pod's control group."""
+        kill(members([CPU / self.root / "kubepods"]))
+
+    def remove(self) -> None:
+        """Remove all of it, when its programs have ended. LabError names what is left; then the record stays, too."""
+        self.kill_pods()
+        kill(self._shims())
+        self._unmount()
+        for name, value in self.sysctls.items():
+            Path("/proc/sys", name).write_text(value)
+        for link in list(Path("/var/log/containers").glob("*.log")):
+            if link.is_symlink() and str(link.readlink()).startswith(f"{self.logs}/"):
+                link.unlink()
+        shutil.rmtree(self.logs, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            Path("/var/log/containers").rmdir()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_groups(self.root or "kubepods")
+        self._file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            RECORDS.rmdir()
+        if self._held is not None:
+            self._held.close()
+
+    def _shims(self) -> list[int]:
+        """Name the runtime's shims of this folder's containerd, by the address that each was given."""
+        address = f"{self.folder}/containerd.sock".encode()
+        found = []
+        for one in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                command = one.read_bytes()
+                if b"containerd-shim" in command and address in command:
+                    found.append(int(one.parent.name))
+        return found
+
+    def _unmount(self) -> None:
+        mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        for mount in reversed(mounts):
+            if mount.startswith(f"{self.folder}/"):
+                subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
 
 
 def remove_groups(name: str, patience: float = PATIENCE) -> None:

@@ -1,7 +1,8 @@
 """A whole real node: etcd, API server, scheduler, controller manager, containerd and kubelet, in one folder.
 
-:meth:`Node.close` removes its processes, mounts, control groups and network devices, and restores the sysctls that the
-kubelet sets. Pods run on the host's network, so that the host's addresses stay as they are.
+:meth:`Node.close` removes all that it has made of this machine (:mod:`demo_k8s.host`). After SIGKILL its programs end
+with their process, and :func:`demo_k8s.host.remove_left` removes the rest. Pods run on the host's network, so that the
+host's addresses stay as they are.
 """
 
 from __future__ import annotations
@@ -10,16 +11,14 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import signal
-import subprocess
 import tarfile
 import time
 from io import BytesIO
 from pathlib import Path
 
 from demo_k8s.control_plane import ControlPlane, Processes, run, until
-from demo_k8s.host import CGROUPS, CPU, kill, members, remove_groups
+from demo_k8s.host import CGROUPS, CPU, LOGS, Footprint
 from demo_k8s.images import ARCHITECTURE
 from demo_k8s.node_pods import WORK, Pods
 from demo_k8s.tools import path
@@ -31,9 +30,6 @@ PAUSE = "qioi.test/pause:1"
 IMAGES = ((PAUSE, ["/program", "pause"]), (WORK, ["/program"]))
 #: The pods' network: none but the host's.
 LOOPBACK = json.dumps({"cniVersion": "0.4.0", "name": "lo", "type": "loopback"})
-#: What the kubelet sets for itself (setupKernelTunables in its pkg/kubelet/cm), and how to put it back.
-SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
-           "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")  # fmt: skip
 
 #: The one program of the tests' images: it stands in for a peer, for a hog, and for Kubernetes' pause.
 PROGRAM = """package main
@@ -151,14 +147,15 @@ class Node(Pods):
         self.port = port
         super().__init__(beside.plane if beside else ControlPlane(folder, port), OTHER if beside else NODE)
         self.root = f"qioi-{OTHER}" if beside else ""
-        self.logs = Path(f"/var/log/pods-{OTHER}" if beside else "/var/log/pods")
+        self.logs = Path(f"{LOGS}-{OTHER}" if beside else LOGS)
         self._first = beside is None
         if self._first:
             for name in (NODE, OTHER):
                 self.plane.add_user(f"system:node:{name}", "system:nodes")
         self.processes = Processes(folder)
-        self.sysctls = {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
         self.containerd_socket = folder / "containerd.sock"
+        self._footprint = Footprint(self.name, folder, self.root, self.logs)
+        self._footprint.record()
 
     @property
     def _pods(self) -> str:
@@ -298,36 +295,8 @@ plugin_config_path = "{self.folder}/nri-config"
         if self._first:
             self.plane.stop_controllers()
         self.processes.stop("kubelet")
-        kill(members([CPU / self._pods]))
+        self._footprint.kill_pods()
         self.processes.close()
-        kill(self._shims())
-        self._unmount()
-        for name, value in self.sysctls.items():
-            Path("/proc/sys", name).write_text(value)
-        for link in list(Path("/var/log/containers").glob("*.log")):
-            if link.is_symlink() and str(link.readlink()).startswith(f"{self.logs}/"):
-                link.unlink()
-        shutil.rmtree(self.logs, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            Path("/var/log/containers").rmdir()
         if self._first:
-            self.plane.close()
-        else:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        remove_groups(self.root or "kubepods")
-
-    def _shims(self) -> list[int]:
-        """Name the runtime's shims of this folder's containerd, by the address that each was given."""
-        found = []
-        for one in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):
-                command = one.read_bytes()
-                if b"containerd-shim" in command and str(self.containerd_socket).encode() in command:
-                    found.append(int(one.parent.name))
-        return found
-
-    def _unmount(self) -> None:
-        mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-        for mount in reversed(mounts):
-            if mount.startswith(f"{self.folder}/"):
-                subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+            self.plane.processes.close()
+        self._footprint.remove()
