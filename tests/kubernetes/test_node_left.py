@@ -195,8 +195,8 @@ sys.stdin.read()
 @pytest.mark.host
 def test_a_whole_node_whose_process_was_killed_is_removed() -> None:
     need_node()
-    found, plugins = read_sysctls(), Path("/usr/libexec/kubernetes")
-    had_plugins = plugins.exists()
+    found, outside = read_sysctls(), [Path("/usr/libexec/kubernetes"), Path("/run/containerd/runc/k8s.io")]
+    had = [one.exists() for one in outside]
     folder = tempfile.mkdtemp(prefix="qioi-node-")
     another = f"cni-{os.getpid()}"
     run(["ip", "netns", "add", another])
@@ -210,7 +210,7 @@ def test_a_whole_node_whose_process_was_killed_is_removed() -> None:
         assert folder not in Path("/proc/self/mountinfo").read_text()
         assert not Path(folder).exists()
         assert not run(["ps", "-eo", "args"]).count(folder)
-        assert plugins.exists() == had_plugins
+        assert [one.exists() for one in outside] == had
         assert Path("/run/netns", another).exists()
     finally:
         run(["ip", "netns", "delete", another])
