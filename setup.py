@@ -30,18 +30,20 @@ def version(named: str, tree: Path) -> str:
     """Give a build between releases a version by which pip, apt and nodes tell it from others: ``0.2.0.devN+gHASH``.
 
     N is when its commit was made, or the newest file that differs from it was changed (``.dirty``), in UTC. A clone
-    without tags or history knows that too, and later is more. A tree without a repository of its own has no N.
+    without tags or history knows that too, and later is more. Of two commits of one second either may be. A tree
+    without a repository of its own has no N.
     """
     release, dev, _ = named.partition(".dev")
     if not dev or not (tree / ".git").exists():
         return named
     try:
         made, digest = git(tree, "-c", "log.showSignature=false", "log", "-1", "--format=%ct %h").split()
-        names = git(tree, "diff", "--name-only", "-z", "HEAD").split("\0")[:-1]
+        changes = git(tree, "diff", "--name-only", "-z", "HEAD"), git(tree, "ls-files", "-oz", "--exclude-standard")
     except (OSError, subprocess.CalledProcessError) as error:
         reason = (getattr(error, "stderr", "") or str(error)).strip().partition("\n")[0]
         say(f"git: {reason}: this build is {named}, as every other one for which git does not answer")
         return named
+    names = "".join(changes).split("\0")[:-1]
     changed = [int(file.stat().st_mtime) for file in map(tree.joinpath, names) if file.is_file()]
     number = time.strftime("%Y%m%d%H%M%S", time.gmtime(max(int(made), *changed, 0)))
     return f"{release}.dev{number}+g{digest}{'.dirty' if names else ''}"
@@ -50,6 +52,15 @@ def version(named: str, tree: Path) -> str:
 def git(tree: Path, *words: str) -> str:
     """Ask Git about a tree."""
     return subprocess.run(["git", *words], cwd=tree, check=True, capture_output=True, text=True).stdout
+
+
+def unstamped() -> list[str]:
+    """Have Go leave the commit out where Git refuses to answer: else it ends."""
+    try:
+        git(HERE, "log", "-1")
+    except (OSError, subprocess.CalledProcessError):
+        return ["-buildvcs=false"]
+    return []
 
 
 @cache
@@ -103,7 +114,7 @@ class BuildWithLedger(build_py):
         target = (HERE if self.editable_mode else Path(self.build_lib).resolve()) / BINARY
         target.parent.mkdir(parents=True, exist_ok=True)
         say(f"building the ledger with {go}")
-        build = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), "./cmd/qioi-ledger"]
+        build = [go, "build", *unstamped(), "-trimpath", "-ldflags", "-s -w", "-o", str(target), "./cmd/qioi-ledger"]
         done = subprocess.run(build, cwd=HERE / "ledger", env={**os.environ, "CGO_ENABLED": "0"}, check=False)
         if done.returncode != 0:
             failed = f"`{' '.join(build)}` failed in ledger/ (exit status {done.returncode})"

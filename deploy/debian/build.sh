@@ -38,6 +38,9 @@ QIOI_NO_LEDGER=1 DIST_EXTRA_CONFIG=$work/extra.cfg "$python" -m pip wheel -q --n
 wheel=$(ls "$work"/wheel/qioi-*.whl)
 # Python's pre-releases come before the release, and so do Debian's with a ~.
 version=$(basename "$wheel" | cut -d- -f2 | sed -E 's/^([0-9.]+)(a|b|rc)/\1~\2/; s/\.dev/~~dev/')
+case $version in
+    *~~dev0) echo "build.sh: Git tells of no commit in $source: this package is $version, as any other one made so" >&2 ;;
+esac
 
 "$python" -m pip install -q --no-compile --target "$root/usr/lib/qioi" --only-binary=:all: \
     --implementation cp --python-version 3.11 --platform "manylinux2014_$machine" \

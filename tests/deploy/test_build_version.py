@@ -86,6 +86,11 @@ def test_what_is_not_committed_is_a_version_of_its_own(version: Name, clone: Pat
     assert made[0].startswith("0.2.0.dev20270115080000+g")
     assert [one.endswith(".dirty") for one in (committed, *made)] == [False, True, True]
     assert sorted({*made, committed}, key=Version) == [committed, *made]
+    git(clone, "checkout", "-q", "file")
+    (clone / "more").touch()
+    os.utime(clone / "more", (1_800_000_002, 1_800_000_002))
+    assert version("0.2.0.dev0", clone) == made[1].replace("080001", "080002")
+    (clone / "more").unlink()
     (clone / "file").unlink()
     assert version("0.2.0.dev0", clone) == f"{committed}.dirty"
 
@@ -113,6 +118,22 @@ def test_a_clone_whose_git_does_not_answer_says_so(
     (said,) = capsys.readouterr().err.splitlines()
     assert "this build is 0.2.0.dev0" in said
     assert ("dubious ownership" if says else "No such file") in said
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a clone")
+def test_where_git_does_not_answer_go_builds_all_the_same(
+    defined: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unstamped = defined["unstamped"]
+    assert callable(unstamped)
+    built = ["make", "-n", "-C", str(ROOT / "ledger"), "build"]
+    assert unstamped() == []
+    assert "-buildvcs" not in subprocess.run(built, check=True, capture_output=True, text=True).stdout
+    (tmp_path / "git").write_text("#!/bin/sh\nexit 128\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert unstamped() == ["-buildvcs=false"]
+    assert "-buildvcs=false" in subprocess.run(built, check=True, capture_output=True, text=True).stdout
 
 
 def test_all_that_names_the_version_names_the_same(defined: dict[str, object]) -> None:
