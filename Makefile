@@ -31,7 +31,8 @@ MARIADB := $(if $(shell command -v mariadbd >/dev/null || command -v mysqld),,ma
 comma := ,
 # An environment whose making was interrupted has its Python, but no pip. One that was moved names its old place in every
 # program. They are made again, and so is one whose Python is gone.
-whole = grep -qsF '$(BIN)/python' $(BIN)/pip && $(PY) -c 'import pip' 2>/dev/null
+whole = $(PY) -c 'import os, pip, re, sys; names = re.search(r"(/[^\"\n]*)/python", open("$(BIN)/pip").read())[1]; \
+  sys.exit(not os.path.samefile(names, "$(BIN)"))' 2>/dev/null
 environment = { $(whole); } || python3 -m venv --clear $(VENV)
 pip = $(call again,$(PY) -m pip install -q --disable-pip-version-check $(1))
 

@@ -45,5 +45,6 @@ for name in $missing; do
 done
 [ -n "$packages" ] || exit 0
 install="apt-get install -y -qq --no-install-recommends --no-remove -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600"
-$install --simulate $packages >/dev/null
+# What does not go together apt names only where it is not quiet.
+$install --simulate $packages >/dev/null 2>&1 || { $install -q=0 --simulate $packages >&2; exit 1; }
 again $install $packages

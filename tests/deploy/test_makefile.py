@@ -78,6 +78,24 @@ def copy(clone: Path) -> Path:
     return Path(shutil.copytree(clone, clone.with_name("copied"), symlinks=True))
 
 
+def mount(clone: Path) -> Path:
+    """What its programs name ends with where it is now."""
+    for program in (clone / ".venv/bin").iterdir():
+        if not program.is_symlink():
+            program.write_text(program.read_text().replace(str(clone), f"/host{clone}"))
+    return clone
+
+
+def link(clone: Path) -> Path:
+    """An environment may stand elsewhere, on a larger disk or for several clones."""
+    (clone / ".venv").rename(clone.with_name("shared"))
+    for program in (clone.with_name("shared") / "bin").iterdir():
+        if not program.is_symlink():
+            program.write_text(program.read_text().replace(f"{clone}/.venv", f"{clone.parent}/shared"))
+    (clone / ".venv").symlink_to(clone.with_name("shared"))
+    return clone
+
+
 @pytest.mark.parametrize(
     ("change", "steps"),
     [
@@ -85,6 +103,8 @@ def copy(clone: Path) -> Path:
         (remove_interpreter, ["python", "ledger"]),
         (move, ["python", "ledger"]),
         (copy, ["python", "ledger"]),
+        (mount, ["python", "ledger"]),
+        (link, []),
         (remove_ledger, ["ledger"]),
     ],
 )
