@@ -212,8 +212,8 @@ func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
 	assert.Equal(t, []string{"before", "during"}, c.texts(0, ch, &streampb.Position{Block: 1}, 2))
 }
 
-// TestWhatTheTopicDoesNotTakeIsABadRequest: it is not ordered, and would not be if it came again.
-func TestWhatTheTopicDoesNotTakeIsABadRequest(t *testing.T) {
+// TestWhatABrokerFindsTooLargeMayComeAgain: its limit is of a batch, in which the transaction may have been a small one.
+func TestWhatABrokerFindsTooLargeMayComeAgain(t *testing.T) {
 	c, brokers := newKafkaCluster(t, func(o *setup.Options) { o.Orderers = 1 })
 	c.start(0)
 	c.orderAt(0, "before")
@@ -221,10 +221,11 @@ func TestWhatTheTopicDoesNotTakeIsABadRequest(t *testing.T) {
 		brokers.KeepControl()
 		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.MessageTooLarge), nil, true
 	})
-	r, err := c.broadcast(t.Context(), 0, c.message(ch, "large"))
+	r, err := c.broadcast(t.Context(), 0, c.message(ch, "small"))
 	require.NoError(t, err)
-	assert.Equal(t, commonpb.Status_BAD_REQUEST, r.Status)
-	assert.Contains(t, r.Info, consensus.ErrTooLarge.Error())
+	assert.Equal(t, commonpb.Status_SERVICE_UNAVAILABLE, r.Status)
+	assert.Contains(t, r.Info, kerr.MessageTooLarge.Message)
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, statusOf(fmt.Errorf("%w: it alone", consensus.ErrTooLarge)))
 }
 
 // TestNobodyIsRememberedWhoHasLeft: a client may go while its transactions are on their way, and these may be lost.

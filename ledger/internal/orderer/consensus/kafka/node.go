@@ -46,6 +46,8 @@ const (
 	deliveryTimeout = 10 * time.Second
 	// recordSlack is what surrounds a transaction in a record, and a record in a batch.
 	recordSlack = 64 << 10
+	// batchBytes is more than what surrounds a record that is alone in its batch.
+	batchBytes = 128
 	// The pauses before a refused write is tried again, and between two looks for the partition's leader. When a broker
 	// dies, the client's default of 5 s would be half of a transaction's time.
 	retryPause, retryPauseMost = 50 * time.Millisecond, 500 * time.Millisecond
@@ -78,6 +80,9 @@ func (c *Config) validate() error {
 	return found.Err()
 }
 
+// largest is the most bytes of a batch, and so of a record.
+func (c *Config) largest() int { return c.MaxBytes + recordSlack }
+
 // Node is one orderer's part in a channel.
 type Node struct {
 	consensus.Apart
@@ -106,7 +111,7 @@ func Open(cfg Config, host consensus.Host) (*Node, error) {
 	n := &Node{cfg: cfg, host: host, session: make([]byte, 16), block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(syncBytes, host.Sync)}
 	n.next, n.sealed = offset(host.From()), offset(host.Applied())
 	_, _ = rand.Read(n.session) // it never errs
-	largest := int32(cfg.MaxBytes + recordSlack)
+	largest := int32(cfg.largest())
 	var err error
 	n.client, err = kgo.NewClient(
 		kgo.SeedBrokers(cfg.Brokers...), kgo.WithLogger(clientLog{cfg.Channel}),
@@ -156,20 +161,22 @@ func (n *Node) write(m *ordererpb.KafkaMessage, done func(error)) error {
 	}
 	n.writing.Put(1)
 	// The record outlives its caller: cancelled half way it might be in the topic, or not.
-	n.client.TryProduce(context.Background(), &kgo.Record{Value: value}, func(_ *kgo.Record, err error) {
+	n.client.TryProduce(context.Background(), &kgo.Record{Value: value}, func(record *kgo.Record, err error) {
 		n.writing.Begin(1)
-		done(explain(err))
+		done(explain(err, len(record.Value)+batchBytes > n.cfg.largest()))
 	})
 	return nil
 }
 
-func explain(err error) error {
+// explain is what a transaction is told that was not written. One that is tooLarge by itself is what the client refuses. A
+// broker says the same of a batch when the topic's max.message.bytes is lowered, and each of its transactions may fit.
+func explain(err error, tooLarge bool) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, kgo.ErrMaxBuffered):
 		return consensus.ErrOverload
-	case errors.Is(err, kerr.MessageTooLarge): // also the topic's max.message.bytes, which an update of the channel does not raise
+	case tooLarge && errors.Is(err, kerr.MessageTooLarge):
 		return fmt.Errorf("%w: %w", consensus.ErrTooLarge, err)
 	default:
 		return fmt.Errorf("no answer of the brokers: the transaction may or may not get ordered: %w", err)

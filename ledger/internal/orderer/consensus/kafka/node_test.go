@@ -199,7 +199,7 @@ func TestRecordsWaitForTheBrokersAndToBeApplied(t *testing.T) {
 }
 
 // TestTheLargestTransactionIsTaken, also where it has more bytes than may wait for the brokers otherwise. Of a larger one it
-// is told that it is not ordered, which a broker may say as well: it has a limit of its own.
+// is told that it is not ordered. A broker's limit says nothing of one transaction: it is of a batch.
 func TestTheLargestTransactionIsTaken(t *testing.T) {
 	const most = queuedBytes + 1<<20
 	s := newSite(t)
@@ -207,11 +207,15 @@ func TestTheLargestTransactionIsTaken(t *testing.T) {
 	n, _, _ := s.runWith(m, time.Hour, most)
 	connected(t, n)
 	order(t, n, strings.Repeat("x", most))
-	require.ErrorIs(t, propose(t, n, strings.Repeat("x", most+recordSlack)), consensus.ErrTooLarge)
+	for _, size := range []int{most + recordSlack - 64, most + recordSlack, 2 * (most + recordSlack)} {
+		require.ErrorIs(t, propose(t, n, strings.Repeat("x", size)), consensus.ErrTooLarge)
+	}
 	s.brokers.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.MessageTooLarge), nil, true
 	})
-	require.ErrorIs(t, propose(t, n, "b"), consensus.ErrTooLarge)
+	err := propose(t, n, "b")
+	require.ErrorIs(t, err, kerr.MessageTooLarge)
+	require.NotErrorIs(t, err, consensus.ErrTooLarge)
 	order(t, n, "c")
 	require.Eventually(t, func() bool {
 		_, open := m.seen()

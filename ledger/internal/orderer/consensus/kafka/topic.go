@@ -69,7 +69,7 @@ func (n *Node) settings() map[string]string {
 		"cleanup.policy":                 "delete",
 		"retention.ms":                   "-1",
 		"retention.bytes":                "-1",
-		"max.message.bytes":              strconv.Itoa(n.cfg.MaxBytes + recordSlack),
+		"max.message.bytes":              strconv.Itoa(n.cfg.largest()),
 	}
 }
 
