@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -162,20 +163,38 @@ func TestABlockThatTakesLongerThanATurnIsFetched(t *testing.T) {
 	defer func() { require.NoError(t, behind.close()) }()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	said := ""
 	require.Eventually(t, func() bool {
-		return behind.channels[ch].catchUpFrom(ctx, c.node(1).Address, 2) == nil
+		err := behind.channels[ch].catchUpFrom(ctx, c.node(1).Address, 2)
+		said += fmt.Sprintln(err)
+		return err == nil
 	}, patience, time.Millisecond)
 	assert.EqualValues(t, 2, behind.channels[ch].Height())
+	assert.Contains(t, said, "block 1 did not come within its turn of 5s")
 }
 
 func TestATurnGetsLongerUntilABlockFits(t *testing.T) {
 	var own turns
 	for height := range uint64(2) {
-		for _, want := range []time.Duration{5, 10, 20, 40, 80, 80} {
+		for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 160} {
 			assert.Equal(t, want*time.Second, own.of("slow", height))
 			assert.Equal(t, 5*time.Second, own.of("another", height))
-			own.tooShort("slow")
+			own.tooShort("slow", 10<<20)
 		}
+	}
+}
+
+// TestTheLongestTurnIsEnoughForTheLargestTransaction at 1 Mbit/s, whatever the channel allows, and not for much more: one
+// that lies can keep this orderer from the others for as long.
+func TestTheLongestTurnIsEnoughForTheLargestTransaction(t *testing.T) {
+	for _, largest := range []int{1, 1 << 20, 10 << 20, 100 << 20, channelconfig.MostBytes(channelconfig.Raft)} {
+		var own turns
+		for range 100 {
+			own.tooShort("slow", largest)
+		}
+		longest, needed := own.of("slow", 0), time.Duration(largest+messageSlack)*8*time.Microsecond
+		assert.GreaterOrEqual(t, longest, needed, largest)
+		assert.Less(t, longest, 2*needed, largest)
 	}
 }
 

@@ -111,7 +111,8 @@ func (ch *channel) followOne(ctx context.Context, address string) error {
 // left: it may be frozen. So is any other after a while, for one that wants to keep this orderer behind may send some.
 func (ch *channel) importWhile(ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool) error {
 	before := ch.Height()
-	ctx, cancel := context.WithTimeout(ctx, ch.turns.of(address, before))
+	turn := ch.turns.of(address, before)
+	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	silent := time.AfterFunc(followSilence, cancel)
 	defer silent.Stop()
@@ -125,8 +126,9 @@ func (ch *channel) importWhile(ctx context.Context, address string, seek *ordere
 		}
 		return nil
 	})
-	if ch.Height() == before && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		ch.turns.tooShort(address)
+	if err != nil && ch.Height() == before && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		ch.turns.tooShort(address, ch.Bundle().Orderer.AbsoluteMaxBytes)
+		return fmt.Errorf("block %d did not come within its turn of %s: %w", before, turn, err)
 	}
 	return err
 }
@@ -135,9 +137,9 @@ const (
 	followPause   = 200 * time.Millisecond
 	followSilence = 3 * time.Second
 	followTurn    = 5 * time.Second // of one source; the next goes on from there
-	// mostDoubled makes the longest turn 80 s, in which 10 MB come at 1 Mbit/s. One that lies can keep this orderer from the
-	// others for as long.
-	mostDoubled = 4
+	// slowByte is what a byte takes at 1 Mbit/s, at which the largest transaction comes within a turn. One that lies can keep
+	// this orderer from the others for as long.
+	slowByte = 8 * time.Microsecond
 )
 
 // turns is how long sources are given for what comes after some height: each twice as long after a turn that ended within
@@ -154,11 +156,15 @@ func (t *turns) of(address string, height uint64) time.Duration {
 	return followTurn << t.doubled[address]
 }
 
-func (t *turns) tooShort(address string) {
+// tooShort has the next turn be longer, up to what the channel's largest transaction takes.
+func (t *turns) tooShort(address string, largest int) {
+	if followTurn<<t.doubled[address] >= time.Duration(largest+messageSlack)*slowByte {
+		return
+	}
 	if t.doubled == nil {
 		t.doubled = map[string]int{}
 	}
-	t.doubled[address] = min(t.doubled[address]+1, mostDoubled)
+	t.doubled[address]++
 }
 
 // named reports whether this orderer is a consenter and has not been removed. Every orderer of an external log is one.
