@@ -173,15 +173,22 @@ func TestABlockThatTakesLongerThanATurnIsFetched(t *testing.T) {
 	assert.Contains(t, said, "block 1 did not come within its turn of 5s")
 }
 
+// TestATurnGetsLongerUntilABlockFits, and half as long at the next height, where the block may be as large.
 func TestATurnGetsLongerUntilABlockFits(t *testing.T) {
 	var own turns
-	for height := range uint64(2) {
-		for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 160} {
-			assert.Equal(t, want*time.Second, own.of("slow", height))
-			assert.Equal(t, 5*time.Second, own.of("another", height))
-			own.tooShort("slow", 10<<20)
-		}
+	for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 160} {
+		assert.Equal(t, want*time.Second, own.of("slow", 1))
+		assert.Equal(t, 5*time.Second, own.of("another", 1))
+		own.tooShort("slow", 10<<20)
 	}
+	for i, want := range []time.Duration{160, 80, 40, 20, 10, 5, 5} {
+		height := 1 + 10*uint64(i) // a turn may bring several blocks
+		assert.Equal(t, want*time.Second, own.of("slow", height))
+		assert.Equal(t, 5*time.Second, own.of("another", height))
+		assert.Equal(t, want*time.Second, own.of("slow", height), "the height is no new one")
+	}
+	own.tooShort("slow", 10<<20)
+	assert.Equal(t, 10*time.Second, own.of("slow", 61))
 }
 
 // TestTheLongestTurnIsEnoughForTheLargestTransaction at 1 Mbit/s, whatever the channel allows, and not for much more: one

@@ -143,7 +143,7 @@ const (
 )
 
 // turns is how long sources are given for what comes after some height: each twice as long after a turn that ended within
-// its first block, which may be a large one.
+// its first block, which may be a large one, and all half as long at a new height, where the next may be as large.
 type turns struct {
 	height  uint64
 	doubled map[string]int
@@ -151,7 +151,10 @@ type turns struct {
 
 func (t *turns) of(address string, height uint64) time.Duration {
 	if height != t.height {
-		*t = turns{height: height}
+		t.height = height
+		for source, doubled := range t.doubled {
+			t.doubled[source] = max(0, doubled-1)
+		}
 	}
 	return followTurn << t.doubled[address]
 }
