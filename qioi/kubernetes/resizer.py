@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from qioi.controller.guard.journal import Entry, Journal
-from qioi.controller.levers.lever import PodId
 from qioi.kubernetes.actuators import may_patch
 from qioi.kubernetes.client import STRATEGIC, Api, ApiError, Object
 from qioi.kubernetes.pods import Pod, is_ledgers
@@ -28,8 +27,10 @@ from qioi.kubernetes.resizes import (
     Record,
     after_resize,
     begin,
+    entry_of,
     erasure,
     left_over,
+    record_of,
     refused,
     replacement,
     request_for,
@@ -48,7 +49,6 @@ FORBIDDEN, FORBIDDEN_PAUSE = 403, 60.0
 #: Most seconds until a restore that was refused for good is tried again; each pause is twice as long as the one before.
 REFUSED_PAUSE = 300.0
 JSON_PATCH = "application/json-patch+json"
-FILE = "requests.cpu"
 #: The journal's file name.
 NAME = "requests"
 
@@ -375,17 +375,3 @@ class Resizer:
                 self._problems.pop(uid, None)
             else:
                 self._problems[uid] = problem
-
-
-def entry_of(record: Record) -> Entry:
-    """Make the journal's entry of a record."""
-    path = f"{record.namespace}/{record.name}/{record.container}"
-    return Entry(path, FILE, PodId(record.uid, record.original), record.found, record.ours)
-
-
-def record_of(entry: Entry) -> Record | None:
-    """Make the record of a journal's entry, whose request is to be restored; ``None`` for other entries."""
-    path, pod = entry.path.split("/"), entry.identity
-    if not isinstance(pod, PodId) or entry.file != FILE or len(path) != 3:
-        return None
-    return Record(path[0], path[1], pod.uid, path[2], pod.asked, entry.ours, noted=True)

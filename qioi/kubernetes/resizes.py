@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from qioi.controller.guard.journal import Entry
 from qioi.controller.guard.rule import Whose, whose
+from qioi.controller.levers.lever import PodId
 from qioi.kubernetes.client import Object
 from qioi.kubernetes.pods import Pod, told_container
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, is_step, milli, read_request, shares_of
@@ -22,6 +24,8 @@ PAUSE = 5.0
 UNSEEN = 8
 #: Seconds for which a pod whose resize was refused is left to the other actuators.
 REFUSED = 600.0
+#: What stands in the journal's entries in place of a file.
+FILE = "requests.cpu"
 
 
 class Do(StrEnum):
@@ -96,6 +100,20 @@ def left_over(pod: Object) -> Record | None:
     name = str(metadata.get("namespace", "")), str(metadata["name"])
     ours = (milli(cpu.asked) or 0,) if is_raised(cpu) else ()
     return Record(*name, str(metadata["uid"]), container, cpu.original or "", ours, noted=True)
+
+
+def entry_of(record: Record) -> Entry:
+    """Make the journal's entry of a record."""
+    path = f"{record.namespace}/{record.name}/{record.container}"
+    return Entry(path, FILE, PodId(record.uid, record.original), record.found, record.ours)
+
+
+def record_of(entry: Entry) -> Record | None:
+    """Make the record of a journal's entry, whose request is to be restored; ``None`` for other entries."""
+    path, pod = entry.path.split("/"), entry.identity
+    if not isinstance(pod, PodId) or entry.file != FILE or len(path) != 3:
+        return None
+    return Record(path[0], path[1], pod.uid, path[2], pod.asked, entry.ours, noted=True)
 
 
 def step(record: Record, cpu: CpuRequest | None, now: float, pause: float = PAUSE) -> tuple[Do, int | None]:

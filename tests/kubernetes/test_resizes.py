@@ -17,16 +17,18 @@ from qioi.kubernetes.cgroups import Qos
 from qioi.kubernetes.client import Access, Api, Object
 from qioi.kubernetes.pods import MAX_KEPT, Pod, read_pod, slim
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, read_request, shares_of
-from qioi.kubernetes.resizer import Resizer, entry_of, record_of
+from qioi.kubernetes.resizer import Resizer
 from qioi.kubernetes.resizes import (
     PAUSE,
     Do,
     Record,
     after_resize,
     begin,
+    entry_of,
     in_force,
     is_raised,
     left_over,
+    record_of,
     refused,
     request_for,
     step,

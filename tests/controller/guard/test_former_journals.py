@@ -23,8 +23,7 @@ from qioi.controller.levers.lever import GroupId, PodId, ThreadId
 from qioi.controller.levers.shares import Shares
 from qioi.discovery.told import Told, ToldFiles
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.kubernetes.resizer import record_of
-from qioi.kubernetes.resizes import Record
+from qioi.kubernetes.resizes import Record, record_of
 from qioi.model import OnRecord, Owner
 
 RECORDED = Path(__file__).parents[2] / "data/journals-1"
