@@ -29,6 +29,7 @@ from qioi.kubernetes.resizes import (
     begin,
     entry_of,
     erasure,
+    is_raised,
     left_over,
     record_of,
     refused,
@@ -91,7 +92,7 @@ class Resizer:
         self._refused: dict[str, tuple[float, str]] = {}  # by uid: until when, and why
         self._failed: dict[str, Failure] = {}  # by uid
         self._forbidden: set[str] = set()  # pods whose request we have no right to put back
-        self._foreign: set[str] = set()
+        self._foreign: set[str] = set()  # with a record while their annotation, which names ours, cannot be erased
         self._strays: set[str] = set()  # pods of no ledger, whose annotation alone says that their request was changed
         self._erased: set[str] = set()  # pods whose annotation is removed, but still seen
         self._untold: set[str] = set()  # pods whose annotation is of an unknown container, and that was said
@@ -135,7 +136,7 @@ class Resizer:
     def record(self, uid: str) -> Record | None:
         """Give the record of a pod whose request is ours, or is being restored; ``None`` for all others."""
         with self._lock:
-            return self._records.get(uid)
+            return None if uid in self._foreign else self._records.get(uid)
 
     def keep_only(self, uids: set[str]) -> None:
         """Restore the requests of all pods except these."""
@@ -167,14 +168,15 @@ class Resizer:
                 self.round(self._clock(), SETTLED, deadline)
                 if self._records:
                     time.sleep(0.2)
-        for one in list(self._records.values()):  # the thread may be in the midst of the last answer
+        left = [one for one in list(self._records.values()) if one.uid not in self._foreign]
+        for one in left:  # the thread may be in the midst of the last answer
             words = "%s/%s: request: not restored yet: the next start does, or `kubectl qioi restore`"
             log.warning(words, one.namespace, one.name)
 
     def _is_restoring(self) -> bool:
         """Whether there are requests to restore of which the server has not said that it refuses that."""
         failed = {uid for uid, one in list(self._failed.items()) if one.refused}
-        return bool(self._records.keys() - self._forbidden - failed)
+        return bool(self._records.keys() - self._foreign - self._forbidden - failed)
 
     # ---- the thread
 
@@ -201,7 +203,7 @@ class Resizer:
         for uid in known:
             if self._clock() >= until:
                 return
-            pod, record = pods.get(uid), self.record(uid)  # what is wanted may have changed since the round began
+            pod, record = pods.get(uid), self._records.get(uid)  # what is wanted may have changed since the round began
             if record is None:
                 continue
             if pod is not None and "spec" not in pod:
@@ -233,7 +235,7 @@ class Resizer:
         if cpu is not None and (why := refused(record, cpu)) is not None:
             self._refuse(record, why)
             record = replace(record, wanted=None)
-        do, target = step(record, cpu, now, pause)
+        do, target = self._due(record, cpu, now, pause)
         if do is Do.NOTHING:
             self._note_met(record, cpu)
             return
@@ -260,6 +262,12 @@ class Resizer:
             self._fail(record, error)
         except OSError as error:
             self._say(record.uid, f"journal {self._journal.file}: {error.strerror}: nothing is changed without it")
+
+    def _due(self, record: Record, cpu: CpuRequest | None, now: float, pause: float) -> tuple[Do, int | None]:
+        """Give the next step; a request that is not ours stays so, whatever it is set to meanwhile."""
+        if cpu is not None and record.uid in self._foreign:
+            return Do.GIVE_UP, None
+        return step(record, cpu, now, pause)
 
     def _note_met(self, record: Record, cpu: CpuRequest | None) -> None:
         """Clear the problem of a request that is as it should be: the answer to our change may have been lost."""
@@ -295,20 +303,33 @@ class Resizer:
     def _give_up(self, record: Record, cpu: CpuRequest) -> None:
         """Leave a request that is not ours alone for good. ApiError, OSError.
 
-        Without the right to remove the annotation it stays: there is nothing that somebody else has to put back.
+        Without the right to remove an annotation that is plausible the record stays: the next start would take the
+        request for ours by the annotation alone. One that is not plausible may stay: nobody goes by it.
         """
+        kept = None
         try:
             self._erase(record, cpu)
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
-        log.warning("%s/%s: somebody else has set its request to %s: left alone",
-                    record.namespace, record.name, cpu.asked)  # fmt: skip
+            kept = error if is_raised(cpu) else None
+        if record.uid not in self._foreign:
+            log.warning("%s/%s: somebody else has set its request to %s: left alone",
+                        record.namespace, record.name, cpu.asked)  # fmt: skip
         self._foreign.add(record.uid)
-        self._drop(record.uid)
+        if kept is None:
+            self._drop(record.uid)
+        else:
+            self._update(record.uid, record)
+            raise kept
 
     def _fail(self, record: Record, error: ApiError) -> None:
         """Note a failure, and refuse the pod if the server would refuse the same request again."""
+        if error.status == FORBIDDEN and record.uid in self._foreign:  # there is nothing that others have to put back
+            self._failed[record.uid] = Failure(self._clock(), FORBIDDEN_PAUSE)
+            self._forbidden.discard(record.uid)
+            self._say(record.uid, None)
+            return
         before = self._failed.get(record.uid, NEVER)
         self._failed[record.uid] = replace(before, at=self._clock())
         self._say(record.uid, f"request: {error}")

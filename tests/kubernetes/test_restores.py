@@ -53,11 +53,11 @@ def api(server: Server) -> Iterator[Api]:
         yield api
 
 
-def raised(name: str, original: str = "100m", **more: Any) -> Object:
+def raised(name: str, original: str = "100m", cpu: str = "400m", **more: Any) -> Object:
     """Give a pod whose request was 100m, as its annotation says or hides."""
     noted = {ORIGINAL_ANNOTATION: original}
     made = pod_object(name, annotations=noted, uid=name, **{"labels": {"qioi.io/role": "peer"}, **more})
-    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "400m"}}
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
     return slim(made)
 
 
@@ -202,3 +202,48 @@ def test_a_pod_of_no_ledger_raises_no_alarm_by_its_annotation_alone(
     assert node.times(3 * FORBIDDEN_PAUSE)[0] == 0.0
     assert node.resizer.powerless == journal
     assert (tmp_path / "requests").exists() == journal
+
+
+def test_somebody_elses_value_is_left_alone_after_a_restart_too(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the annotation cannot be erased, it alone would say that 700m are ours."""
+    monkeypatch.setattr(Resizer, "_run", lambda resizer: None)  # the rounds are the test's
+    server.status = 200
+    node = Node(api, tmp_path)
+    node.pods["peer0"] = raised("peer0", cpu="100m")
+    pod = read_pod(node.pods["peer0"])
+    assert pod is not None
+    node.resizer.want(pod, 512)
+    assert node.times(1.0) == [0.0]
+    server.forbidden = True
+    node.pods["peer0"] = raised("peer0", cpu="700m")
+    node.resizer.keep_only(set())
+    for _ in range(2):
+        caplog.clear()
+        tried = api.requests["annotate", "403"]
+        assert node.times(2 * FORBIDDEN_PAUSE) == []
+        assert api.requests["annotate", "403"] - tried == 2
+        assert ["left alone" in one.getMessage() for one in caplog.records] == [True]
+        assert str(node.resizer.takes(pod)).endswith("left alone")
+        assert (node.resizer.record("peer0"), node.resizer.problem("peer0")) == (None, None)
+        assert not node.resizer.powerless
+        node.resizer.close()
+        assert len(caplog.records) == 1
+        known, node = node.pods, Node(api, tmp_path)
+        node.pods |= known
+        node.resizer.start()
+    server.forbidden = False
+    assert node.times(2.0) == []
+    assert not (tmp_path / "requests").exists()
+
+
+def test_a_value_of_ours_that_somebody_else_sets_again_stays_theirs(api: Api, server: Server, tmp_path: Path) -> None:
+    server.forbidden = True
+    node = Node(api, tmp_path, "peer0")
+    node.resizer._records["peer0"] = known = left_over(node.pods["peer0"])  # type: ignore[assignment]
+    assert known is not None
+    for cpu in ("700m", "400m", "100m"):
+        node.pods["peer0"] = raised("peer0", cpu=cpu)
+        assert node.times(node.now + 2 * FORBIDDEN_PAUSE) == []
+        assert not node.resizer.powerless
