@@ -336,22 +336,24 @@ class Resizer:
         final = error.status in (400, 403) or (error.status == 422 and "is invalid" in str(error))
         if final and record.wanted is not None:
             self._refuse(record, f"its resize was refused: {error}")
-        elif error.status == FORBIDDEN and record.uid not in self._strays and self._lacks_right(record):
+            return
+        lacks = error.status == FORBIDDEN and record.uid not in self._strays and self._lacks_right(record)
+        if lacks:
             self._failed[record.uid] = Failure(self._clock(), FORBIDDEN_PAUSE)
             self._note_forbidden(record, error)
-        elif final:
+        elif final and lacks is not None:
             self._forbidden.discard(record.uid)
             self._failed[record.uid] = Failure(self._clock(), min(REFUSED_PAUSE, max(PAUSE, 2 * before.pause)), True)
             if not before.refused:
                 log.warning("%s/%s: request: not restored, and tried again ever more rarely: %s",
                             record.namespace, record.name, error)  # fmt: skip
 
-    def _lacks_right(self, record: Record) -> bool:
-        """Whether we may not restore a pod's request: a limit of its namespace or a webhook refuses by 403, too."""
+    def _lacks_right(self, record: Record) -> bool | None:
+        """Whether we may not restore a request, for limits and webhooks refuse by 403, too; ``None``: nobody tells."""
         try:
             return not all(may_patch(self._api, one, record.namespace) for one in ("resize", "status"))
         except ApiError:
-            return True  # so it seems
+            return None  # what was known before stays
 
     def _note_forbidden(self, record: Record, error: ApiError) -> None:
         """Say once that we have no right to restore a pod's request."""

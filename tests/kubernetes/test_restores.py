@@ -27,11 +27,12 @@ class Server:
     """Refuses each resize with ``status`` and ``message``, and takes all else.
 
     ``forbidden``: it refuses each change of a pod, and says that there is no right to any.
+    ``untold``: it does not say whether there is.
     """
 
     def __init__(self) -> None:
         self.status, self.message = INVALID
-        self.forbidden = False
+        self.forbidden = self.untold = False
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def api(server: Server) -> Iterator[Api]:
             self.answer({"message": server.message}, 403 if server.forbidden else status)
 
         def do_POST(self) -> None:
-            self.answer({"status": {"allowed": not server.forbidden}})
+            self.answer({"status": {"allowed": not server.forbidden}}, 503 if server.untold else 200)
 
     with answering(Answer) as api:
         yield api
@@ -186,6 +187,33 @@ def test_a_right_that_is_missing_is_said_until_it_is_granted(
     node.times(node.now + 1)
     assert not node.resizer.powerless
     assert ["not restored" in one.getMessage() for one in caplog.records] == [False, True]
+
+
+def test_a_right_that_is_missing_stays_so_while_nobody_tells(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.forbidden = True
+    node = Node(api, tmp_path, "peer0")
+    node.times(1.0)
+    server.untold = True
+    assert node.times(3 * FORBIDDEN_PAUSE) == [FORBIDDEN_PAUSE, 2 * FORBIDDEN_PAUSE]
+    assert node.resizer.powerless
+    assert len(caplog.records) == 1
+
+
+def test_a_refusal_is_no_missing_right_while_nobody_tells(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pause neither begins anew nor grows."""
+    server.status, server.message = LIMITED
+    node = Node(api, tmp_path, "peer0")
+    node.times(4 * PAUSE)
+    server.untold = True
+    assert node.times(12 * PAUSE) == [7 * PAUSE, 11 * PAUSE]
+    assert not node.resizer.powerless
+    server.untold = False
+    assert node.times(24 * PAUSE) == [15 * PAUSE, 23 * PAUSE]
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize("journal", [False, True])
