@@ -22,7 +22,7 @@ from qioi.commands.examples import examples
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
 from qioi.commands.options import plain_console
-from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, NO_RIGHT
+from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, KUBELET, NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
 from qioi.kubernetes.resizes import erasure, is_raised, left_over, replacement
 
@@ -277,10 +277,15 @@ def served(one: Policy) -> bool:
 
 
 def lacks(one: Policy) -> list[str]:
-    """Say what the nodes find wrong with its pods; where they find nothing and see no pod, what it lacks."""
+    """Say what the nodes find wrong with pods of its namespace, and what it lacks where none of them sees a pod of it.
+
+    Where a node finds no groups, labels are not what is missing.
+    """
     nodes = (one.get("status") or {}).get("nodes") or ()
-    found = [f"node {node['name']}: {node['problem']}" for node in nodes if node.get("problem")]
-    return found or ([] if served(one) else [UNSERVED])
+    problems = {node["name"]: str(node["problem"]) for node in nodes if node.get("problem")}
+    groupless = any(problem.startswith(f"{KUBELET}: ") for problem in problems.values())
+    unserved = [] if served(one) or groupless else [UNSERVED]
+    return [f"node {name}: {problem}" for name, problem in problems.items()] + unserved
 
 
 def freshest(said: Mapping[str, Any], now: datetime) -> str:

@@ -19,14 +19,13 @@ from qioi.kubernetes.policies import Judge, Judged
 from qioi.kubernetes.policy_watch import Looks, PolicyWatch
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.remote import Reports
+from qioi.kubernetes.reports import KUBELET
 from qioi.kubernetes.units import UnitNames
 from qioi.model import Component, Owner
 
 log = logging.getLogger("qioi")
 
 PODS = "/api/v1/pods"
-#: What has a problem where the kubelet's groups are not found, and with them no pod.
-KUBELET = "kubelet"
 #: Seconds that the end may take: that of the pods, and that of the policies.
 ENDING = reflector.ENDING + 2 * policy_watch.ENDING
 
@@ -57,12 +56,12 @@ class View:
         )  # fmt: skip
 
     def problem_of(self, judged: Judged) -> str | None:
-        """Say what keeps a pod in the namespace of a policy in force from being a component."""
+        """Say what keeps pods in the namespace of a policy in force from being components: first what keeps all."""
         if not judged.accepted or judged.key not in self.policies:
             return None
-        inside = f"pod {judged.namespace}/"
-        return next((f"{about}: {why}" for about, why in self.problems.items()
-                     if about == KUBELET or about.startswith(inside)), None)  # fmt: skip
+        inside = [about for about in self.problems if about.startswith(f"pod {judged.namespace}/")]
+        about = next((one for one in (KUBELET, *inside) if one in self.problems), None)
+        return None if about is None else f"{about}: {self.problems[about]}"
 
 
 class Cluster:

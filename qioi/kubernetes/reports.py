@@ -44,6 +44,8 @@ MOST_TEXT = 1024
 DRY_RUN = "dry run: "
 #: And where it has no right to put back the request of a pod that a daemon before it has left changed.
 NO_RIGHT = "no right to restore requests: "
+#: What has a problem where the kubelet's groups are not found, and with them no pod.
+KUBELET = "kubelet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from demo_k8s.tools import path
 from k8s_objects import pod_object
 from rich.console import Console
 
-from qioi.commands.kubectl import KubectlError, command, put_back, show, speak
+from qioi.commands.kubectl import UNSERVED, KubectlError, command, lacks, put_back, show, speak
 from qioi.kubernetes.reports import DRY_RUN, NO_RIGHT, stamp
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 
@@ -112,6 +112,23 @@ def test_a_node_that_finds_no_groups_says_so_in_place_of_what_labels_lack(plane:
         said = " ".join(run(plane, *asked, "-n", namespace).output.split())
         assert said.count(f"node n1: {problem}") == 1
         assert "qioi.io/role" not in said
+
+
+@pytest.mark.parametrize(
+    ("problem", "components", "lacking"),
+    [
+        ("pod fab/peer9: label qioi.io/role: 'boss'", [], True),
+        ("pod fab/peer9: label qioi.io/role: 'boss'", STATUS["components"], False),
+        ("kubelet: no group", [], False),
+        (None, [], True),
+    ],
+)
+def test_a_problem_of_another_pod_hides_nothing(problem: str | None, components: list[object], lacking: bool) -> None:
+    """One pod of the namespace is wrong; labels may still be what the policy's own lack."""
+    node = {"name": "n1"} if problem is None else {"name": "n1", "problem": problem}
+    said = {"conditions": STATUS["conditions"], "nodes": [node], "components": components}
+    found = [] if problem is None else [f"node n1: {problem}"]
+    assert lacks({"status": said}) == found + [UNSERVED] * lacking
 
 
 def test_what_is_not_there_is_one_line(plane: ControlPlane, namespace: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.files import Files
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.kubernetes.cluster import KUBELET
+from qioi.kubernetes.reports import KUBELET
 from qioi.kubernetes.roster import RESIZE
 from qioi.model import ChannelReading
 
@@ -78,7 +78,7 @@ def test_what_is_wrong_with_a_pod_is_said_to_the_policies_of_its_namespace(node:
 def test_that_no_groups_are_found_is_said_to_the_policies_of_the_pods_there(node: Node) -> None:
     for space, expected in (("fab", "kubelet: no group"), ("other", None)):
         node.show(0.0, [pod_object("peer1", space, labels={"qioi.io/role": "peer"})], layout=None)
-        node.cluster.told = replace(node.cluster.told, problems={KUBELET: "no group"})
+        node.cluster.told = replace(node.cluster.told, problems={"pod fab/peer9": "its label", KUBELET: "no group"})
         node.roster.attend(0.0)
         assert node.sight(0.0, NOTHING).problem == expected
 
