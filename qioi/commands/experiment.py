@@ -292,14 +292,12 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
             store = Store(asked.output / plan.spec.name)
             resume = asked.resume and store.begun
             steps.name = plan.spec.name
-            directory = asked.directory_of(plan.spec)
-            session = Session(plan, store, directory, asked.base_port, steps.show)
+            directory = None
             try:
-                session.run(resume=resume)
-            except SpecError:
-                raise
+                directory = asked.directory_of(plan.spec)  # memory that was free at the start may be taken now
+                Session(plan, store, directory, asked.base_port, steps.show).run(resume=resume)
             except (LabError, OSError, subprocess.SubprocessError) as error:
-                failed.append(f"{plan.spec.name}: {spelled(error, asked.output, directory)}")
+                failed.append(spelled(error, plan.spec.name, asked.output, directory))
                 if len(plans) > 1:
                     console.print(failed[-1], style="red")
                 if interrupted(error):
@@ -312,11 +310,11 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
         raise LabError("\n".join(failed))
 
 
-def spelled(error: Exception, output: Path, directory: Path) -> str:
-    """Say what went wrong; of a full disk Linux does not say which."""
+def spelled(error: Exception, name: str, output: Path, directory: Path | None) -> str:
+    """Say what went wrong; of a full disk Linux does not say which. The lines of a refusal are complete."""
     if isinstance(error, OSError) and error.filename is None:
-        return f"{error} (results go to {output}, ledgers to {directory})"
-    return str(error)
+        return f"{name}: {error} (results go to {output}, ledgers to {directory})"
+    return str(error) if isinstance(error, SpecError) else f"{name}: {error}"
 
 
 def seconds_of(plan: Plan) -> float:

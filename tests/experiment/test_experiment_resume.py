@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from toy_experiment import HOST, filled, load, row
 
-from qioi.commands.experiment import Asked
+from qioi.commands.experiment import Asked, run_all
+from qioi.commands.options import plain_console
 from qioi.experiment import places
 from qioi.experiment.errors import SpecError
 from qioi.experiment.host import with_fabric
 from qioi.experiment.places import DISK, MEMORY, media, own_folder
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.run_files import Host
+from qioi.experiment.session import Session
 from qioi.experiment.store import Store
+from qioi.processes.errors import LabError
 
 
 def test_an_unfinished_repeat_is_put_aside_and_a_finished_one_kept(plan: Plan, tmp_path: Path) -> None:
@@ -100,6 +104,26 @@ def test_a_run_in_memory_that_has_no_room_now_says_what_to_do(
     )
     assert Asked(output=tmp_path / "new").directory_of(plan.spec) == DISK
     assert Asked(output=tmp_path, resume=True, folder=tmp_path).directory_of(plan.spec) == tmp_path
+
+
+def test_memory_that_is_taken_meanwhile_ends_no_run_of_several(
+    plan: Plan, tmp_path: Path, room: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each experiment says why it was not measured, and those after it are."""
+    plans = [replace(plan, spec=plan.spec.model_copy(update={"name": name})) for name in ("one", "two", "three")]
+    Store(tmp_path / "two").begin(plans[1], media(plan.spec.networks, MEMORY), HOST)
+
+    def fails(session: Session, *, resume: bool) -> None:
+        room["free"] = False
+        raise LabError("spoilt")
+
+    monkeypatch.setattr(Session, "run", fails)
+    with pytest.raises(LabError) as failed:
+        run_all(plans, Asked(output=tmp_path, resume=True), plain_console())
+    said = str(failed.value).splitlines()
+    assert [line.partition(":")[0] for line in said] == ["one", "two", "three"]
+    assert said[0] == "one: spoilt"
+    assert "where 4 GiB are not free now" in said[1]
 
 
 def test_a_run_in_another_folder_is_not_gone_on_with(plan: Plan, tmp_path: Path) -> None:
