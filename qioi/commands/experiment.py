@@ -259,6 +259,8 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     times = {"duration": asked.duration or own.duration, "warmup": asked.warmup or own.warmup}
     times["profile"] = min(own.profile, times["duration"])
     timing = checked(Timing, {**own.model_dump(), **times}, spec.name, "timing")
+    if problems := [f"{spec.name}: timing.{one}" for one in catalogue.check_window(spec.loads, timing.duration)]:
+        raise SpecError(problems)
     return make_plan(spec, cores, paper_size=asked.paper_size, repeats=asked.repeats, timing=timing, seed=asked.seed)
 
 

@@ -13,6 +13,7 @@ from qioi.experiment.form import checked
 from qioi.experiment.metrics import SERIES, known_kind, known_metric, known_series, metric_names
 from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, ProtectionSpec
 from qioi.experiment.system import BENCHED, LoadSpec, NetworkSpec
+from qioi.lab.caliper import PROGRESS_INTERVAL
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
 from qioi.lab.systems import LEDGERS
 from qioi.processes.errors import LabError
@@ -24,6 +25,8 @@ ALL = "all"
 DIRECTORY = Path(__file__).parent / "catalogue"
 #: Least repeats, so that the spread of a ratio can be seen.
 LEAST_REPEATS = 3
+#: Seconds between two lines of Caliper's progress. Its least window is two of them, for throughput is between counts.
+TOLD_EVERY = PROGRESS_INTERVAL / 1000
 #: Ways to order that have a leader, and so followers.
 LED = ("raft", "bft", "zyzzyva")
 
@@ -108,6 +111,7 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
         yield f"repeats: {spec.repeats}: at least {LEAST_REPEATS} are accepted"
     yield from _check_arms(spec)
     yield from _check_loads(spec)
+    yield from (f"timing.{problem}" for problem in check_window(spec.loads, spec.timing.duration))
     yield from _check_tenants(spec.loads, spec.networks)
     yield from _check_followers(spec)
     if (short := spec.standard) is not None:
@@ -117,6 +121,7 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
         yield from _unknown("standard", points)
         if (gone := max(arm.neighbours.go or 0.0 for arm in spec.arms)) > short.duration:
             yield f"standard.duration: {short.duration:g}: accepted is from {gone:g} on, when the neighbours go"
+        yield from (f"standard.{problem}" for problem in check_window(spec.loads, short.duration))
     for number, figure in enumerate(spec.figures):
         yield from (f"figures.{number}.{problem}" for problem in _check_figure(spec, figure))
     sentences = [("papers", number, one) for number, one in enumerate(spec.papers)]
@@ -187,6 +192,16 @@ def _check_loads(spec: ExperimentSpec) -> Iterator[str]:
                 yield f"loads.{name}.chaincode: {load.chaincode}: accepted are those of network {title}: {has}"
             if load.driver == "caliper":
                 yield from (f"loads.{name}: {problem}" for problem in _check_round(load, network.channels[0], offered))
+
+
+def check_window(loads: Mapping[str, LoadSpec], duration: float) -> Iterator[str]:
+    """Say for which loads a window is too short, whatever else the machine does."""
+    least = 2 * TOLD_EVERY
+    for name in (name for name, load in loads.items() if load.driver == "caliper" and duration < least):
+        yield (
+            f"duration: {duration:g}: accepted is from {least:g} on: "
+            f"load {name} tells its progress every {TOLD_EVERY:g} s"
+        )
 
 
 def _check_tenants(loads: Mapping[str, LoadSpec], networks: Mapping[str, NetworkSpec]) -> Iterator[str]:

@@ -268,7 +268,7 @@ def progress_rate(points: Sequence[tuple[float, int]], start: float, end: float)
         if not before or not after:
             raise BusyError(
                 f"Caliper told of its progress {len(inside)} times in a window of {end - start:.0f} s, at least 2 are "
-                "needed: the machine is too busy with other work, or the window too short"
+                "needed: the machine is too busy with other work"
             )
         inside = [before[-1], after[0]]
     return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])

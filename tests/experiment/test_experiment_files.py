@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from toy_experiment import load
 
-from qioi.commands.experiment import Asked
+from qioi.commands.experiment import Asked, plan_of
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.summary import ABSOLUTE
@@ -183,6 +184,7 @@ def test_beside_caliper_a_law_needs_a_number_for_t(
 ) -> None:
     document["networks"]["tiny"]["chaincodes"] = ["smallbank", "simple"]
     document["loads"] = {"slow": {"rate": 30.0}, "caliper": CALIPER}
+    document["timing"]["duration"] = 4.0
     del document["figures"][3]  # it would have too many panels
     document["arms"][2]["protection"] = protection
     if accepted:
@@ -196,6 +198,42 @@ def test_beside_caliper_a_law_needs_a_number_for_t(
         f"{tmp_path / 'toy.yaml'}: arms.2.protection.threshold: accepted is a number (tps) beside load caliper: "
         "no maximum is looked for with the driver caliper"
     )
+
+
+@pytest.fixture
+def beside_caliper(document: dict[str, Any]) -> dict[str, Any]:
+    """One arm, with a load of Caliper's beside another."""
+    document["networks"]["tiny"]["chaincodes"] = ["smallbank", "simple"]
+    document["loads"] = {"slow": {"rate": 30.0}, "caliper": CALIPER}
+    document["arms"], document["figures"] = document["arms"][:1], document["figures"][:1]
+    document["papers"], document["goals"] = [], []
+    document["timing"]["duration"] = 4.0
+    return document
+
+
+@pytest.mark.parametrize("key", ["timing", "standard"])
+def test_a_window_of_caliper_has_room_for_what_it_tells(
+    beside_caliper: dict[str, Any], tmp_path: Path, key: str
+) -> None:
+    beside_caliper["standard"] = {"warmup": 1.0, "duration": 4.0}
+    load(beside_caliper, tmp_path)
+    beside_caliper[key]["duration"] = 3.9
+    with pytest.raises(SpecError) as caught:
+        load(beside_caliper, tmp_path)
+    (problem,) = caught.value.problems
+    words = "3.9: accepted is from 4 on: load caliper tells its progress every 2 s"
+    assert problem == f"{tmp_path / 'toy.yaml'}: {key}.duration: {words}"
+
+
+def test_a_window_that_is_asked_for_has_room_for_what_caliper_tells(
+    beside_caliper: dict[str, Any], tmp_path: Path
+) -> None:
+    spec, asked = load(beside_caliper, tmp_path), Asked(duration=3.9)
+    with pytest.raises(SpecError, match=r"^toy: timing.duration: 3\.9: accepted is from 4 on: load caliper tells"):
+        plan_of(spec, asked)
+    assert plan_of(spec, replace(asked, duration=4.0)).cells
+    assert plan_of(spec, replace(asked, loads=("slow",))).cells
+    assert plan_of(spec, replace(asked, smoke=True)).cells  # its round is longer than its window
 
 
 @pytest.mark.parametrize(

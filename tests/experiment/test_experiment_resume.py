@@ -213,6 +213,7 @@ def test_a_run_with_another_benchmark_file_is_not_gone_on_with(document: dict[st
     bench.write_text(json.dumps({"test": {"rounds": [entry]}}))
     document["loads"] = {"slow": {"driver": "caliper", "benchmark": str(bench), "round": "mix", "clients": 2}}
     document["arms"][2]["protection"] = {"shares": 4096}
+    document["timing"]["duration"] = 4.0
     plan = make_plan(load(document, tmp_path), cores=2)
     store = Store(tmp_path / "toy")
     store.begin(plan, {}, HOST)
