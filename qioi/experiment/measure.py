@@ -115,7 +115,9 @@ class Measurement:
             for name in self._roles:
                 set_by_hand(stack, self._lab.tree.group(name), protection.shares)
             return None
-        return stack.enter_context(Daemon(self._lab, self._config(protection), self._directory))
+        daemon = stack.enter_context(Daemon(self._lab, self._config(protection), self._directory))
+        daemon.settle()
+        return daemon
 
     def _config(self, protection: ProtectionSpec) -> str:
         law = protection.law or "adaptive"

@@ -101,6 +101,7 @@ class Runner:
             daemon = None
             if arm.config is not None:
                 daemon = stack.enter_context(Daemon(self._lab, arm.config, directory))
+                daemon.settle()
             load = stack.enter_context(LoadRun(self._lab, arm.load, directory))
             sampler = self._sampler(sysbench)
             stack.callback(sampler.close)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -19,10 +20,13 @@ from qioi.model import DEFAULT_SHARES
 from qioi.processes.cgroups import find_hierarchy
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
+from qioi.show.http import UnreachableError, get_json
 
 DAEMON_GROUP = "qioi"
 #: The daemon must run just when CPU is short. As a service it gets this from its unit (CPUWeight).
 DAEMON_SHARES = 8 * DEFAULT_SHARES
+#: Seconds in which it has ended a period, and between two looks for that. Its start takes a second of a CPU.
+START_SECONDS, LOOK = 60.0, 0.1
 #: Seconds to put every share back and end after SIGTERM, on a host where CPU is short.
 STOP_SECONDS = 60.0
 
@@ -46,6 +50,7 @@ class Daemon:
     def __init__(self, lab: Lab, config: str, directory: Path) -> None:
         self._group = lab.tree.group(DAEMON_GROUP).create(DAEMON_SHARES)
         self._tree = lab.tree
+        self._socket = lab.directory / DAEMON_STATE / "qioi.sock"
         self.log = directory / "daemon.log"
         path = directory / "qioi.yaml"
         path.write_text(config)
@@ -56,6 +61,21 @@ class Daemon:
         """Raise with the end of its log if it has ended by itself."""
         if self._process.poll() is not None:
             raise self._ended()
+
+    def settle(self) -> None:
+        """Wait until it has ended a period: what its start costs is no part of a measurement. LabError: it has not."""
+        deadline = time.monotonic() + START_SECONDS
+        while not self._observes():
+            self.check()
+            if time.monotonic() > deadline:
+                raise LabError(f"the daemon has ended no period within {START_SECONDS:.0f} s; see {self.log}")
+            time.sleep(LOOK)
+
+    def _observes(self) -> bool:
+        try:
+            return bool(get_json(self._socket, "/status")["loop"])
+        except UnreachableError:
+            return False
 
     def stop(self) -> None:
         """Ask it to restore and end; one that does not is killed, and that is an error."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 from refusing import read_only
-from waiting import until
 
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.levers.files import Files
@@ -18,6 +17,7 @@ from qioi.kernel.hierarchy import Hierarchy
 from qioi.lab.daemon import Daemon, refuse_beside_another
 from qioi.lab.lab import DAEMON_STATE, Lab
 from qioi.processes.errors import LabError
+from qioi.show.http import get_json
 
 ORIGINAL, RAISED = 700, 4096
 
@@ -44,7 +44,7 @@ def started(lab: Lab, folder: Path) -> Daemon:
     state = lab.directory / DAEMON_STATE
     config = {"state_dir": str(state), "components": [peer], "channels": {"ch": {"threshold": 10.0}}}
     daemon = Daemon(lab, yaml.safe_dump({**config, "metrics": {"port": 0}}), folder)
-    until(lambda: daemon.check() or (state / "qioi.sock").exists())
+    daemon.settle()
     return daemon
 
 
@@ -77,6 +77,18 @@ def test_a_daemon_that_is_ended_before_it_has_begun_has_changed_nothing(lab: Lab
         pass
     with pytest.raises(LabError, match=rf"status -{signal.SIGTERM.value}"):
         daemon.check()
+
+
+def test_a_measurement_begins_once_the_daemon_observes(lab: Lab, tmp_path: Path) -> None:
+    lab.tree.create()
+    with started(lab, tmp_path):
+        assert get_json(lab.directory / DAEMON_STATE / "qioi.sock", "/status")["loop"] > 0
+
+
+def test_a_daemon_that_ends_at_its_start_says_why(lab: Lab, tmp_path: Path) -> None:
+    lab.tree.create()
+    with pytest.raises(LabError, match="the daemon ended"), Daemon(lab, "period: 0", tmp_path) as daemon:
+        daemon.settle()
 
 
 def test_a_lock_that_cannot_be_looked_at_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
