@@ -135,7 +135,7 @@ class ContainerdDiscovery:
         return Told(name, what, annotations, environment_of(config))
 
     def _meet(self, task: Path, told: Told) -> SeenContainer | None:
-        """Make a component of a task; ``None`` for one that is no part of the ledger. NotYetError, OSError."""
+        """Give a task's component, or ``None`` if the task is no part of the ledger. NotYetError, OSError."""
         name, what = told.name, told.what
         if what.role is None and not what.best_effort:
             return SeenContainer(None, problems=what.problems, name=name) if what.problems else None

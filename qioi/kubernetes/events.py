@@ -2,8 +2,8 @@
 
 Interference is detected at a pod's first raise. The pod's shares are told as raised once they are twice those told last
 and did not grow for :data:`STANDS` seconds. Interference is released once the shares were as found for as long; a pod
-that is raised again sooner has the same interference. It is released at once where no policy covers a pod any more that
-goes on running. The correlator turns tellings into Event objects.
+that is raised again before that is still in the same interference. Where a policy goes and its pod runs on,
+interference is released at once. The correlator turns tellings into Event objects.
 """
 
 from __future__ import annotations

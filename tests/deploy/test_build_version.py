@@ -16,7 +16,7 @@ import yaml
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
-#: An image of ours with its tag, in a manifest or a command that makes it.
+#: The name and tag of one of QiOi's images, as a manifest or `docker build -t` has it.
 IMAGE = re.compile(r"\bqioi(?:-ledger|-sysbench|-nri)?:(\d[\w.-]*)")
 Name = Callable[[str, Path], str]
 
