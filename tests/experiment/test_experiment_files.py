@@ -21,6 +21,14 @@ from qioi.lab.network import find_binary
 CALIPER = {"driver": "caliper", "benchmark": "simple", "round": "transfer", "clients": 2}
 
 
+def refusal(document: dict[str, Any], folder: Path) -> str:
+    """Give the only problem for which an experiment is refused."""
+    with pytest.raises(SpecError) as caught:
+        load(document, folder)
+    (problem,) = caught.value.problems
+    return problem
+
+
 def test_every_experiment_of_the_papers_is_there_and_right() -> None:
     names = catalogue.names()
     assert len(set(names)) == len(names)
@@ -191,10 +199,7 @@ def test_beside_caliper_a_law_needs_a_number_for_t(
         threshold = load(document, tmp_path).arms[2].protection.threshold  # type: ignore[union-attr]
         assert threshold is None or isinstance(threshold, float)
         return
-    with pytest.raises(SpecError) as caught:
-        load(document, tmp_path)
-    (problem,) = caught.value.problems
-    assert problem == (
+    assert refusal(document, tmp_path) == (
         f"{tmp_path / 'toy.yaml'}: arms.2.protection.threshold: accepted is a number (tps) beside load caliper: "
         "no maximum is looked for with the driver caliper"
     )
@@ -218,9 +223,7 @@ def test_a_window_of_caliper_has_room_for_what_it_tells(
     beside_caliper["standard"] = {"warmup": 1.0, "duration": 4.0}
     load(beside_caliper, tmp_path)
     beside_caliper[key]["duration"] = 3.9
-    with pytest.raises(SpecError) as caught:
-        load(beside_caliper, tmp_path)
-    (problem,) = caught.value.problems
+    problem = refusal(beside_caliper, tmp_path)
     words = "3.9: accepted is from 4 on: load caliper tells its progress every 2 s"
     assert problem == f"{tmp_path / 'toy.yaml'}: {key}.duration: {words}"
 
@@ -259,10 +262,7 @@ def test_neighbours_are_beside_a_follower_where_there_is_one(
     if accepted:
         assert load(document, tmp_path).arms[1].neighbours.beside == "follower"
         return
-    with pytest.raises(SpecError) as caught:
-        load(document, tmp_path)
-    (problem,) = caught.value.problems
-    assert problem == (
+    assert refusal(document, tmp_path) == (
         f"{tmp_path / 'toy.yaml'}: arms.1.neighbours.beside: follower: there is none in network tiny: "
         "accepted are ledgers of two orderers or more by raft, bft, zyzzyva"
     )
