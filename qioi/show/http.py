@@ -12,6 +12,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +30,8 @@ TIMEOUT = 2.0
 BACKLOG = 128
 #: Seconds that a client waits for its answer: it may come late on a host that is short of CPU.
 PATIENCE = 30.0
+#: How often a client comes that is hung up on before its question was read.
+TRIES = 3
 
 TEXT = "text/plain; charset=utf-8"
 
@@ -223,15 +226,13 @@ def get_json(path: Path, route: str, **query: str) -> Any:
 
 def request_json(path: Path, method: str, route: str, query: Query) -> Any:
     """Send a question or an order to the daemon behind a socket file; RefusedError says what it did not accept."""
-    connection = UnixConnection(path)
+    target = f"{route}?{urlencode(query, errors='surrogateescape')}" if query else route
     try:
-        connection.request(method, f"{route}?{urlencode(query, errors='surrogateescape')}" if query else route)
-        response = connection.getresponse()
-        body = response.read()
-        if response.status == 400:
+        status, body = exchange(path, method, target)
+        if status == 400:
             raise RefusedError(body.decode(errors="replace"))
-        if response.status != 200:
-            raise UnreachableError(f"{path}{route}: HTTP status {response.status}")
+        if status != 200:
+            raise UnreachableError(f"{path}{route}: HTTP status {status}")
         return json.loads(body)
     except PermissionError:
         raise UnreachableError(f"{path}: root, or the daemon's own user, is needed") from None
@@ -240,5 +241,28 @@ def request_json(path: Path, method: str, route: str, query: Query) -> Any:
         raise UnreachableError(
             f"{path}: no daemon answers ({why}); is `qioi run` running, and is this its socket?"
         ) from None
+
+
+def exchange(path: Path, method: str, target: str) -> tuple[int, bytes]:
+    """Give an answer's status and body.
+
+    A client that got no CPU between its first step and its question is hung up on, and comes again. With either error
+    the daemon has not read the question: an order is not given twice.
+    """
+    for _ in range(TRIES - 1):
+        with suppress(BrokenPipeError, ConnectionResetError):
+            return exchange_once(path, method, target)
+    return exchange_once(path, method, target)
+
+
+def exchange_once(path: Path, method: str, target: str) -> tuple[int, bytes]:
+    """Connect, ask, and give the answer's status and body; ConnectionResetError: nobody has read the question."""
+    connection = UnixConnection(path)
+    try:
+        connection.request(method, target)
+        response = connection.getresponse()
+        return response.status, response.read()
+    except http.client.RemoteDisconnected as error:  # read, and not answered
+        raise http.client.BadStatusLine(str(error)) from None
     finally:
         connection.close()

@@ -19,7 +19,7 @@ from waiting import PATIENCE, until
 
 import qioi.show.connections
 import qioi.show.http
-from qioi.show.http import BusyError, UnreachableError, get_json, serve_tcp, serve_unix
+from qioi.show.http import BusyError, UnixConnection, UnreachableError, get_json, request_json, serve_tcp, serve_unix
 
 
 def switches(thread: int) -> int:
@@ -171,6 +171,50 @@ def test_who_answers_something_else_is_no_daemon(tmp_path: Path) -> None:
     service = serve_unix(tmp_path / "sock", {"GET /status": ("text/plain", lambda _: b"<html>")})
     with contextlib.closing(service), pytest.raises(UnreachableError, match="no daemon answers"):
         get_json(tmp_path / "sock", "/status")
+
+
+class Late(UnixConnection):
+    """A client that gets no CPU after its first step until it has been hung up on."""
+
+    times = 0
+
+    def connect(self) -> None:
+        super().connect()
+        if Late.times:
+            Late.times -= 1
+            assert self.sock.recv(1) == b""
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_client_that_is_late_to_ask_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    monkeypatch.setattr(qioi.show.connections, "LONGEST", 1.0)
+    monkeypatch.setattr(qioi.show.http, "UnixConnection", Late)
+    monkeypatch.setattr(Late, "times", times)
+    with contextlib.closing(serve_unix(tmp_path / "sock", {"GET /status": ("application/json", lambda _: b"{}")})):
+        assert get_json(tmp_path / "sock", "/status") == {}
+    assert Late.times == 0
+
+
+def test_an_order_that_was_read_is_not_given_twice(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "sock"))
+        listener.listen()
+        orders = []
+
+        def read_and_die() -> None:
+            client, _ = listener.accept()
+            with client:
+                orders.append(client.recv(qioi.show.connections.QUESTION))
+
+        thread = threading.Thread(target=read_and_die)
+        thread.start()
+        with pytest.raises(UnreachableError, match="Remote end closed"):
+            request_json(tmp_path / "sock", "POST", "/threshold", {"tps": "40"})
+        thread.join(PATIENCE)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):  # and nobody has come since
+            listener.accept()
+        assert [order.split()[:2] for order in orders] == [[b"POST", b"/threshold?tps=40"]]
 
 
 def test_an_answer_that_fails_is_said_and_no_other_with_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
