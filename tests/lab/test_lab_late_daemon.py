@@ -61,6 +61,7 @@ def leaves_idle_alone(lab: Lab, network: Network, folder: Path) -> bool:
         begun, used, raised = time.monotonic(), lab.tree.root.cpu_seconds(), False
         while periods(lab) < 2 * (LASTS + 8):
             daemon.check()
+            time.sleep(0.05)
             raised = raised or set(shares(lab, network)) != {DEFAULT_SHARES}
         part = (lab.tree.root.cpu_seconds() - used) / (time.monotonic() - begun) / CPUS
         raised = raised or "trial" in daemon.log.read_text()
