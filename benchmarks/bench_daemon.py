@@ -27,9 +27,10 @@ from typing import Any
 import psutil
 import yaml
 
+from qioi.lab.daemon import loop_seconds
 from qioi.lab.signals import ending_signals_interrupt
 from qioi.processes.cgroups import find_hierarchy
-from qioi.show.http import UnreachableError, get_json
+from qioi.show.http import get_json
 
 #: COUNT processes of THREADS threads, each of which wakes up every PAUSE seconds. Forked: they share their memory.
 SPAWNER = """
@@ -237,13 +238,6 @@ def write_block(logs: list[tuple[Path, str]], block: int, lines: int) -> None:
     for log, channel in logs:
         with log.open("a") as file:
             file.write(noise + line.replace("CHANNEL", channel))
-
-
-def loop_seconds(socket: Path) -> float:
-    try:
-        return float(get_json(socket, "/status")["loop"])
-    except UnreachableError:
-        return 0.0
 
 
 def cpu_seconds(process: psutil.Process) -> float:

@@ -65,17 +65,11 @@ class Daemon:
     def settle(self) -> None:
         """Wait until it has ended a period: what its start costs is no part of a measurement. LabError: it has not."""
         deadline = time.monotonic() + START_SECONDS
-        while not self._observes():
+        while not loop_seconds(self._socket):
             self.check()
             if time.monotonic() > deadline:
                 raise LabError(f"the daemon has ended no period within {START_SECONDS:.0f} s; see {self.log}")
             time.sleep(LOOK)
-
-    def _observes(self) -> bool:
-        try:
-            return bool(get_json(self._socket, "/status")["loop"])
-        except UnreachableError:
-            return False
 
     def stop(self) -> None:
         """Ask it to restore and end; one that does not is killed, and that is an error."""
@@ -103,6 +97,14 @@ class Daemon:
         # the signal itself has ended had not begun, and has changed nothing.
         if error is None and self._process.returncode not in (0, -signal.SIGTERM):
             raise self._ended()
+
+
+def loop_seconds(socket: Path) -> float:
+    """Ask the daemon behind a socket file for the time that its last period took; 0: it has ended none yet."""
+    try:
+        return float(get_json(socket, "/status")["loop"])
+    except UnreachableError:
+        return 0.0
 
 
 def daemon_config(
