@@ -1,9 +1,10 @@
 """Components that burn CPU time without committing: a runaway chaincode, or a stranger's process in its group.
 
 More shares would only let it burn more. What a component does for each committed transaction tells: beside neighbours
-it is what it is alone, from 0.8 to 1.1 times (docs/laws.md). So its usual CPU time per transaction is learned, and it
-burns when it is never without work and takes several times as much, more than any other component of its channels. A
-load of queries raises that of a peer and of its chaincode together, and is no such finding.
+it is about what it is alone, a third more while real Fabric works off a backlog (docs/notes/2026-11-27-more-share.md).
+So its usual CPU time per transaction is learned, and it burns when it is never without work and takes several times as
+much, more than any other component of its channels. A load of queries raises that of a peer and of its chaincode
+together, and is no such finding.
 
 In a channel that does not commit at all, one burns that has always work to do while the others have none. Where these
 wait too, the channel is starved.

@@ -32,7 +32,7 @@ PROGRAMS = {
 }
 #: Of real Fabric's programs those that are measured; its contracts are the bundled ledger's.
 FABRIC = ("peer", "orderer")
-#: From Linux 7.3 on group weights may have another meaning (see docs/experiments.md).
+#: Linux 7.3 and later say here which meaning a group's weight has; figures depend on it.
 CGROUP_MODE = Path("/sys/kernel/debug/sched/cgroup_mode")
 
 

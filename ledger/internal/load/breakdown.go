@@ -35,8 +35,9 @@ type StageTimes struct {
 	InFlight float64 `json:"mean_in_flight"` // transactions in the stage at once, of all nodes together
 }
 
-// Busy is the share of the time that a stage worked at the node where it worked most: at 1
-// it cannot do more. Signatures are verified by as many workers as the node has processors.
+// Busy is the share of the time that a stage worked at the node where it worked most: at 1 it
+// cannot do more. The time of workers that verify signatures is added up, so theirs is above 1
+// where several work at once.
 type Busy struct {
 	Stage string  `json:"stage"`
 	Node  string  `json:"node"`
