@@ -19,6 +19,7 @@ from published.experiments import ExperimentDrawer
 from published.measure import UnmeasuredError, build_ledger, is_current, measure
 from published.pieces import PIECES, Piece
 from published.record import Record
+from published.run_code import RunCode
 
 from qioi.experiment import catalogue
 from qioi.lab.lock import exclusive
@@ -29,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "figures" / "data"
 #: What `make experiments` keeps.
 EXPERIMENTS = ROOT / "docs" / "experiments"
+RUN_CODE = RunCode(ROOT, EXPERIMENTS / "code.json")
+EXPERIMENT_FIGURES = ExperimentDrawer(EXPERIMENTS, catalogue.names(), RUN_CODE.has_changed)
 
 
 def documents() -> list[Path]:
@@ -123,20 +126,7 @@ def draw(check: bool) -> None:
     """Put the figures into README and docs, and draw the pictures."""
     try:
         records = record.load_all(DATA)
-        drawers = (
-            Drawer(ROOT, records, PIECES),
-            ExperimentDrawer(EXPERIMENTS, catalogue.names()),
-        )
-        differing = []
-        for file in documents():
-            text, name = file.read_text(), str(file.relative_to(ROOT))
-            drawn = text
-            for drawer in drawers:
-                drawn = drawer.draw(drawn, name)
-            if drawn != text:
-                differing.append(name)
-                if not check:
-                    file.write_text(drawn)
+        differing = [*learned(check), *drawn(records, check)]
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     for picture, current, paint in pictured(records):
@@ -147,6 +137,26 @@ def draw(check: bool) -> None:
     if check and differing:
         raise click.ClickException(f"not as docs/figures/data has it (make figures): {', '.join(differing)}")
     click.echo(f"changed: {', '.join(differing) or 'nothing'}")
+
+
+def learned(check: bool) -> Iterator[str]:
+    """Keep what new runs of experiments were made by; name the file if that is so."""
+    if not check and RUN_CODE.learn(EXPERIMENT_FIGURES.summaries()):
+        yield str(RUN_CODE.file.relative_to(ROOT))
+
+
+def drawn(records: Mapping[str, Record], check: bool) -> Iterator[str]:
+    """Draw the figures of the records and of the experiments into the documents; name those that change."""
+    drawers = (Drawer(ROOT, records, PIECES), EXPERIMENT_FIGURES)
+    for file in documents():
+        text, name = file.read_text(), str(file.relative_to(ROOT))
+        its = text
+        for drawer in drawers:
+            its = drawer.draw(its, name)
+        if its != text:
+            yield name
+            if not check:
+                file.write_text(its)
 
 
 if __name__ == "__main__":

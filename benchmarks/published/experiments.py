@@ -18,7 +18,7 @@ kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from published.documents import fill
@@ -44,16 +44,25 @@ NOT_MEASURED = "not measured"
 
 
 class ExperimentDrawer:
-    """Draws kept runs into documents. ``known`` are the names of all experiments; a run of one may be missing."""
+    """Draws kept runs into documents.
 
-    def __init__(self, kept: Path, known: Sequence[str]) -> None:
+    ``known`` are the names of all experiments; a run of one may be missing. ``has_changed`` tells whether a run's code
+    is another one today.
+    """
+
+    def __init__(self, kept: Path, known: Sequence[str], has_changed: Callable[[Summary], bool]) -> None:
         self._kept = kept
         self._known = known
+        self._has_changed = has_changed
         self._read: dict[str, Summary | None] = {}
 
     def draw(self, text: str, document: str) -> str:
         """Give a document's text with every table as its run has it; ValueError names what can't be drawn."""
         return fill(text, document, _MARK, {_TABLE: self._table, _OUTCOME: self._outcome})
+
+    def summaries(self) -> Iterator[Summary]:
+        """Give all runs that were kept."""
+        return filter(None, (self._summary(name, "README.md") for name in self._known))
 
     def _summary(self, name: str, document: str) -> Summary | None:
         """Read a run once; ``None``: it was not kept."""
@@ -83,7 +92,7 @@ class ExperimentDrawer:
                 lines = values(summary, dict(part.split("=", 1) for part in found["options"].split()))
             except ValueError as error:
                 raise ValueError(f"{document}: experiment {found['name']}: {error}") from error
-        return "\n".join([*lines, "", label(summary), ""])
+        return "\n".join([*lines, "", label(summary, self._has_changed(summary)), ""])
 
 
 def claims(summary: Summary) -> list[str]:
@@ -131,13 +140,14 @@ def row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(text.replace("|", "/") for text in cells) + " |"
 
 
-def label(summary: Summary) -> str:
-    """Say of what, when and where it was measured, and why its figures may not be trusted."""
+def label(summary: Summary, has_changed: bool) -> str:
+    """Say of what, when and where it was measured, whether its code has changed since, and what its figures lack."""
     host = summary.document.host
     day = host.at.split()[0].split("T")[0]
     asked = summary.document.command or command(summary)
+    changed = " (**its code has changed since**)" if has_changed else ""
     text = (
-        f"*By experiment, {day}, `{host.versions.get('commit', 'unknown')}`*: `{asked}`, "
+        f"*By experiment, {day}, `{host.versions.get('commit', 'unknown')}`*: `{asked}`{changed}, "
         f"{quiet_ones(summary)} quiet of {len(summary.repeats)} repeats; {host.cores} cores, Linux {host.kernel}, "
         f"cgroup v{host.cgroup_version}"
     )

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from publish import EXPERIMENTS, documents
+from publish import EXPERIMENT_FIGURES, documents
 from published.experiments import ExperimentDrawer
 from toy_experiment import DOCUMENT, filled, load, row
 
-from qioi.experiment import catalogue
 from qioi.experiment.plan import make_plan
 from qioi.experiment.store import Store
 
@@ -24,13 +23,13 @@ def drawer(tmp_path: Path) -> ExperimentDrawer:
     plan = make_plan(load({**DOCUMENT, "goals": [GOAL]}, tmp_path), 2)
     rows = [row(100, 1, 1, steal=20.0), row(100, 50, 100), row(100, 50, 98), row(100, 40, 90)]
     filled(Store(tmp_path / "kept" / "toy"), plan, rows)
-    return ExperimentDrawer(tmp_path / "kept", ["toy", "other"])
+    return ExperimentDrawer(tmp_path / "kept", ["toy", "other"], lambda _: False)
 
 
 @pytest.mark.parametrize("document", documents(), ids=lambda file: file.name)
 def test_documents_say_what_was_kept(document: Path) -> None:
     text = document.read_text()
-    assert ExperimentDrawer(EXPERIMENTS, catalogue.names()).draw(text, document.name) == text, "make figures"
+    assert EXPERIMENT_FIGURES.draw(text, document.name) == text, "make figures"
 
 
 def test_sentences_and_goals_stand_beside_what_came_out(drawer: ExperimentDrawer) -> None:
@@ -59,14 +58,14 @@ def test_a_sentence_that_was_not_measured_is_no_open_one(tmp_path: Path) -> None
     falls = {"what": "-30 %", "metric": "throughput", "arm": "s1", "value": 0.7}
     plan = make_plan(load({**DOCUMENT, "papers": [*DOCUMENT["papers"], unmeasured, falls]}, tmp_path), 2)
     filled(Store(tmp_path / "kept" / "toy"), plan, [row(100, 90, 100), row(100, 110, 130), row(100, 110, 130)])
-    drawn = ExperimentDrawer(tmp_path / "kept", ["toy"]).draw(OUTCOME, "page.md")
+    drawn = ExperimentDrawer(tmp_path / "kept", ["toy"], lambda _: False).draw(OUTCOME, "page.md")
     assert ">1 of 3 sentences agree, 1 open, 1 not measured<" in drawn
 
 
 def test_a_run_with_too_few_quiet_repeats_is_no_evidence(tmp_path: Path) -> None:
     plan = make_plan(load(DOCUMENT, tmp_path), 2)
     filled(Store(tmp_path / "kept" / "toy"), plan, [row(100, 50, 100)])
-    drawer = ExperimentDrawer(tmp_path / "kept", ["toy"])
+    drawer = ExperimentDrawer(tmp_path / "kept", ["toy"], lambda _: False)
     assert "too noisy to be trusted" in drawer.draw(OUTCOME, "page.md")
     assert "agrees (not trusted)" in drawer.draw(CLAIMS, "page.md")
 
