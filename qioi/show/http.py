@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from qioi.model.names import printable
+from qioi.model.names import in_one_line, printable
 from qioi.show.connections import Answer, Service
 
 log = logging.getLogger("qioi")
@@ -32,6 +32,8 @@ BACKLOG = 128
 PATIENCE = 30.0
 #: How often a client comes that is hung up on before its question was read.
 TRIES = 3
+#: What explains a route that is not served.
+OTHER_VERSION = "; if the daemon is of another version: restart it, or use the command of its version"
 
 TEXT = "text/plain; charset=utf-8"
 
@@ -240,7 +242,9 @@ def request_json(path: Path, method: str, route: str, query: Query) -> Any:
         if status == 400:
             raise RefusedError(body.decode(errors="replace"))
         if status != 200:
-            raise UnreachableError(f"{path}{route}: HTTP status {status}")
+            said = in_one_line(body.decode(errors="replace").strip()) or "without a word"
+            other = OTHER_VERSION if status == 404 else ""
+            raise UnreachableError(f"{path}{route}: HTTP status {status}: {said}{other}")
         return json.loads(body)
     except PermissionError:
         raise UnreachableError(f"{path}: root, or the daemon's own user, is needed") from None

@@ -41,3 +41,15 @@ def test_an_answer_of_the_same_version_is_never_excused(tmp_path: Path, command:
     with closing(daemon(socket, version("qioi"))):
         done = CliRunner().invoke(main, [*command, "--socket", str(socket)])
     assert isinstance(done.exception, KeyError)
+
+
+@pytest.mark.parametrize("command", ["adopt", "mine"])
+def test_an_order_that_an_older_daemon_does_not_know_is_said_with_what_to_do(tmp_path: Path, command: str) -> None:
+    socket = tmp_path / "sock"
+    with closing(daemon(socket, "0.0.1")):
+        done = CliRunner().invoke(main, [command, "peer0", "--socket", str(socket)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"Error: {socket}/{command}: HTTP status 404: accepted: GET /status, GET /explain; if the daemon is of another "
+        "version: restart it, or use the command of its version\n"
+    )

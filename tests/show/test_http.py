@@ -173,6 +173,34 @@ def test_who_answers_something_else_is_no_daemon(tmp_path: Path) -> None:
         get_json(tmp_path / "sock", "/status")
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "without a word"),
+        (b"<html>\n\x1b[2J\xff</html>\n", "<html>  [2J\N{REPLACEMENT CHARACTER}</html>"),
+        (b"x" * 10_000, "x" * 200),
+    ],
+    ids=("empty", "untrusted", "long"),
+)
+def test_what_somebody_else_answers_is_said_in_one_line(tmp_path: Path, body: bytes, said: str) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "sock"))
+        listener.listen()
+
+        def refuse() -> None:
+            client, _ = listener.accept()
+            with client:
+                client.recv(qioi.show.connections.QUESTION)
+                client.sendall(b"HTTP/1.0 502 Bad Gateway\r\n\r\n" + body)
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        with pytest.raises(UnreachableError) as failed:
+            get_json(tmp_path / "sock", "/status")
+        thread.join(PATIENCE)
+    assert str(failed.value) == f"{tmp_path}/sock/status: HTTP status 502: {said}"
+
+
 class Late(UnixConnection):
     """A client that gets no CPU after its first step until it has been hung up on."""
 
@@ -223,7 +251,7 @@ def test_an_answer_that_fails_is_said_and_no_other_with_it(tmp_path: Path, caplo
 
     routes = {"GET /status": ("application/json", lambda _: b"{}"), "GET /metrics": ("text/plain", fails)}
     with contextlib.closing(serve_unix(tmp_path / "sock", routes)):
-        with pytest.raises(UnreachableError, match="HTTP status 500"):
+        with pytest.raises(UnreachableError, match=r"HTTP status 500: internal error: the daemon's log says which$"):
             get_json(tmp_path / "sock", "/metrics")
         assert get_json(tmp_path / "sock", "/status") == {}
     assert "ZeroDivisionError: of a test" in caplog.text
