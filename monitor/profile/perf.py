@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from qioi.kernel.child import Child
+from qioi.kernel.child import Child, mortal
 from qioi.monitor.profile.scheduling import Accountant, Recording
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -152,9 +152,18 @@ class Control:
 
 @contextlib.contextmanager
 def child(words: list[str], stdout: int, stderr: int, descriptors: tuple[int, ...] = ()) -> Iterator[Child[str]]:
-    """Run a process that never outlives us. What it prints may hold any bytes: threads choose their names."""
+    """Run a process that never outlives us, even where we are killed, or the thread that calls this ends.
+
+    What it prints may hold any bytes: threads choose their names.
+    """
     process = Child(
-        words, stdout=stdout, stderr=stderr, text=True, errors="replace", start_new_session=True, pass_fds=descriptors
+        mortal(words),
+        stdout=stdout,
+        stderr=stderr,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        pass_fds=descriptors,
     )
     with process:
         try:

@@ -18,6 +18,7 @@ from qioi.discovery.base import Fixed, join
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.kernel.patterns import fitting
+from qioi.lab.signals import ending_signals_interrupt
 from qioi.model.names import printable
 from qioi.monitor.profile.perf import ProfileError, record
 from qioi.monitor.profile.scheduling import Account, Recording, Row, by_component, by_role, row
@@ -75,7 +76,8 @@ def command(
             targets += of_configuration(config, socket, hierarchy)
         targets = distinct(targets)
         folders = {one.name: [hierarchy.folder(path) for path in one.cgroups] for one in targets}
-        recording, full = record(folders, seconds, max_size)
+        with ending_signals_interrupt():
+            recording, full = record(folders, seconds, max_size)
     except ConfigError as error:
         fail(*error.problems)
     except (CgroupError, ProfileError, UnreachableError, ValueError) as error:

@@ -1,14 +1,24 @@
-"""A child process whose end can always be waited for."""
+"""A child process whose end can always be waited for, and one that ends with its parent."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from typing import AnyStr
 
 #: Seconds between two looks of a wait that has a limit, at most.
 LOOK = 0.05
+
+
+def mortal(words: Sequence[str]) -> list[str]:
+    """Give a command that the kernel kills when the thread that starts it ends (PR_SET_PDEATHSIG, prctl(2)).
+
+    The shell becomes the program, if its parent had not ended before.
+    """
+    begin = '[ "$PPID" = "$0" ] && exec "$@"'
+    return ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", begin, str(os.getpid()), *words]
 
 
 class Child(subprocess.Popen[AnyStr]):

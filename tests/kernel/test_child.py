@@ -1,4 +1,4 @@
-"""A child process can be waited for, also after an interruption at any place."""
+"""A child process can be waited for, also after an interruption at any place, and may end with its parent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from waiting import PATIENCE
 
-from qioi.kernel.child import Child
+from qioi.kernel.child import Child, mortal
 
 LOOKS: dict[str, Callable[[Child[bytes]], Any]] = {
     "poll": lambda child: child.poll(),
@@ -106,3 +106,31 @@ def test_one_that_somebody_else_has_reaped_has_ended() -> None:
             assert child.wait(PATIENCE) == 0
     finally:
         signal.signal(signal.SIGCHLD, before)
+
+
+PARENT = """
+import time
+from qioi.kernel.child import Child, mortal
+child = Child(mortal(["sh", "-c", "echo up; exec sleep 1000"]))
+time.sleep(1000)
+"""
+
+
+def test_a_mortal_one_ends_with_its_parent() -> None:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "up\n"
+        parent.kill()
+        assert parent.communicate(timeout=PATIENCE) == ("", None)  # which the child would hold open
+
+
+def test_a_mortal_one_whose_parent_has_ended_before_does_not_begin() -> None:
+    between = ["sh", "-c", '"$@"; exit $?', "sh"]
+    done = subprocess.run([*between, *mortal(["echo", "begun"])], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+
+
+def test_a_mortal_one_is_the_program_with_its_words_and_status() -> None:
+    with Child(mortal(["sh", "-c", 'echo "$@"; exit 3', "sh", "a b", "", "$c"]), stdout=subprocess.PIPE) as child:
+        assert child.communicate(timeout=PATIENCE)[0] == b"a b  $c\n"
+        assert child.returncode == 3

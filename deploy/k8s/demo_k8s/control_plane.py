@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from demo_k8s.tools import missing, path
+from qioi.kernel.child import mortal
 from qioi.processes.errors import LabError
 
 #: Seconds, far longer than anything takes; only a failure waits as long.
@@ -67,11 +68,6 @@ def lacking(tools: Sequence[str], programs: Sequence[str]) -> str | None:
     return f"not built yet: {', '.join(unbuilt)} (make k8s-tools builds them once, in minutes)" if unbuilt else None
 
 
-#: Begins the command of what the kernel kills when its parent ends (PR_SET_PDEATHSIG), before the parent's number and
-#: the program: the shell becomes that, if the parent had not ended before.
-_MORTAL = ("setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"')
-
-
 class Processes:
     """Programs that are started and ended here, each with a log file."""
 
@@ -83,7 +79,7 @@ class Processes:
         """Start a program in a session of its own, which ends with this thread; its output goes to ``<name>.log``."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.running[name] = subprocess.Popen(
-                [*_MORTAL, str(os.getpid()), *map(str, command)], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                mortal([*map(str, command)]), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={**os.environ, **environment}, start_new_session=True,
             )  # fmt: skip
 

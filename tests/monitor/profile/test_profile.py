@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from running import Site, end
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 from qioi.commands.profile import describe, show
 from qioi.monitor.profile.perf import TRACEFS, ProfileError, complaint, run_perf, within_tracefs
@@ -146,6 +147,15 @@ def populate(site: Site, name: str, program: str = SLEEPER) -> subprocess.Popen[
     return process
 
 
+def fake_perf(site: Site, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Have a script stand for perf."""
+    perf = site.folder / "bin" / "perf"
+    perf.parent.mkdir()
+    perf.write_text(program)
+    perf.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{perf.parent}:{os.environ['PATH']}")
+
+
 def switches(pid: int) -> int:
     """What the kernel itself has counted, of all threads."""
     files = Path(f"/proc/{pid}/task").glob("*/status")
@@ -200,11 +210,7 @@ def test_a_recording_agrees_with_the_kernels_own_counters(site: Site, monkeypatc
 @needs_perf
 @pytest.mark.slow
 def test_a_perf_that_takes_longer_to_begin_than_to_record(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    perf = site.folder / "bin" / "perf"
-    perf.parent.mkdir()
-    perf.write_text(f'#!/bin/sh\n[ "$1" != record ] || sleep 1\nexec {shutil.which("perf")} "$@"\n')
-    perf.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{perf.parent}:{os.environ['PATH']}")
+    fake_perf(site, monkeypatch, f'#!/bin/sh\n[ "$1" != record ] || sleep 1\nexec {shutil.which("perf")} "$@"\n')
     site.component("sleeper")
     populate(site, "sleeper")
     assert profile(site, "--cgroup", f"s={site.parent}/sleeper", "-s", "0.2")["seconds"] >= 0.2
@@ -213,7 +219,7 @@ def test_a_perf_that_takes_longer_to_begin_than_to_record(site: Site, monkeypatc
 def test_a_perf_that_never_begins_is_said_to_be_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qioi.monitor.profile.perf.PATIENCE", 0.01)
     silent = tmp_path / "perf"
-    silent.write_text("#!/bin/sh\necho 'Warning: kptr_restrict' >&2\nexec sleep 1000\n")
+    silent.write_text("#!/bin/sh\necho 'Warning: kptr_restrict' >&2\nexec sleep 300\n")
     silent.chmod(0o755)
     with pytest.raises(ProfileError, match=r"perf record does not begin, 0\.01 s after it was told to$"):
         run_perf(str(silent), tmp_path / "perf.data", {}, 1000.0, 1)
@@ -246,15 +252,37 @@ else:
 def test_only_what_comes_once_perf_has_begun_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.component("sleeper")
     process = populate(site, "sleeper")
-    perf = site.folder / "bin" / "perf"
-    perf.parent.mkdir()
-    perf.write_text(LATE.format(python=sys.executable, pid=process.pid))
-    perf.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{perf.parent}:{os.environ['PATH']}")
+    fake_perf(site, monkeypatch, LATE.format(python=sys.executable, pid=process.pid))
     document = profile(site, "--cgroup", f"s={site.parent}/sleeper", "--seconds", "600")  # it ends by itself
     (one,) = document["components"]
     assert document["seconds"] > 1000 - PATIENCE
     assert one["switches_per_second"] * document["seconds"] == pytest.approx(20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_whatever_ends_it_ends_perf_too(site: Site, monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+    site.component("sleeper")
+    temporary, recorder = site.folder / "temporary", site.folder / "recorder"
+    temporary.mkdir()
+    fake_perf(site, monkeypatch, f"#!/bin/sh\necho $$ > {recorder}.new\nmv {recorder}.new {recorder}\nexec sleep 300\n")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    command = site.command("profile", "--cgroup", f"s={site.parent}/sleeper", "--seconds", "600")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    site.processes.append(process)
+    until(recorder.exists)
+    status, said = end(process, number)
+    until(lambda: not lives(int(recorder.read_text())))
+    if number != signal.SIGKILL:
+        assert (status, said.strip(), list(temporary.iterdir())) == (1, "Aborted!", [])
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 @needs_perf
