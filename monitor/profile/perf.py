@@ -60,17 +60,21 @@ def record(groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> 
     ``groups`` are folders of control groups by component; a group that is gone is passed over.
     """
     perf = perf_binary()
-    with tempfile.TemporaryDirectory(prefix="qioi-profile-") as folder:
-        free = shutil.disk_usage(folder).free // 2**20
-        if free < 2 * megabytes:
-            raise ProfileError(
-                f"{folder}: {free} MB free: the recording may take {megabytes} MB, and leaves as much; "
-                "see --max-size, or set TMPDIR to another folder"
-            )
-        file = Path(folder) / "perf.data"
-        accountant = run_perf(perf, file, groups, seconds, megabytes)
-        full = file.stat().st_size >= megabytes * 2**20
-        return read(perf, file, accountant), full
+    try:
+        with tempfile.TemporaryDirectory(prefix="qioi-profile-") as folder:
+            free = shutil.disk_usage(folder).free // 2**20
+            if free < 2 * megabytes:
+                raise ProfileError(
+                    f"{folder}: {free} MB free: the recording may take {megabytes} MB, and leaves as much; "
+                    "see --max-size, or set TMPDIR to another folder"
+                )
+            file = Path(folder) / "perf.data"
+            accountant = run_perf(perf, file, groups, seconds, megabytes)
+            full = file.stat().st_size >= megabytes * 2**20
+            return read(perf, file, accountant), full
+    except OSError as error:
+        where = error.filename or "TMPDIR"
+        raise ProfileError(f"{where}: {error.strerror}: accepted is a folder with room, which TMPDIR names") from None
 
 
 def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> Accountant:
@@ -156,15 +160,18 @@ def child(words: list[str], stdout: int, stderr: int, descriptors: tuple[int, ..
 
     What it prints may hold any bytes: threads choose their names.
     """
-    process = Child(
-        mortal(words),
-        stdout=stdout,
-        stderr=stderr,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-        pass_fds=descriptors,
-    )
+    try:
+        process = Child(
+            mortal(words),
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            pass_fds=descriptors,
+        )
+    except OSError as error:
+        raise ProfileError(f"{error.filename or words[0]} cannot be started: {error.strerror}") from None
     with process:
         try:
             yield process

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from qioi.commands.answers import understood
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
 from qioi.commands.options import configuration, plain_console, right, socket_of
@@ -104,13 +105,15 @@ def target(text: str, hierarchy: Hierarchy) -> Target:
 
 def of_configuration(config: Path | None, socket: Path | None, hierarchy: Hierarchy) -> list[Target]:
     """Ask the daemon for its components; if none answers, look for what the configuration names."""
+    where = socket or socket_of(config)
     try:
-        status = get_json(socket or socket_of(config), "/status")
+        status = get_json(where, "/status")
     except UnreachableError as error:
         if config is None or socket is not None:
             raise UnreachableError(f"{error} Name components by -c, --lab or --cgroup otherwise.") from None
         return list(named_by(configuration(config), hierarchy))
-    return [Target(one["name"], one["role"], (one["cgroup"],)) for one in status["components"]]
+    with understood(where, raw=False):
+        return [Target(one["name"], one["role"], (one["cgroup"],)) for one in status["components"]]
 
 
 def named_by(config: Config, hierarchy: Hierarchy) -> Iterator[Target]:

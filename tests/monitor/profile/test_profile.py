@@ -18,7 +18,7 @@ from running import Site, end
 from waiting import PATIENCE, until
 
 from qioi.commands.profile import describe, show
-from qioi.monitor.profile.perf import TRACEFS, ProfileError, complaint, run_perf, within_tracefs
+from qioi.monitor.profile.perf import TRACEFS, ProfileError, complaint, record, run_perf, within_tracefs
 from qioi.monitor.profile.scheduling import Accountant, by_component, by_role
 
 #: Two threads of a process and a child born meanwhile; sleeps are short, so that there is something to count.
@@ -355,6 +355,22 @@ def test_what_is_missing_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -
         assert done.returncode == 1
         assert expected in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_place_without_room_for_files_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "perf").write_text("#!/bin/sh\n")
+    (tmp_path / "perf").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "perf"))
+    accepted = "Not a directory: accepted is a folder with room, which TMPDIR names$"
+    with pytest.raises(ProfileError, match=rf"^{tmp_path}/perf/qioi-profile-\w+: {accepted}"):
+        record({}, 1.0, 1)
+
+
+def test_what_starts_perf_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProfileError, match=r"^setpriv cannot be started: No such file or directory$"):
+        run_perf("/bin/true", tmp_path / "perf.data", {}, 1.0, 1)
 
 
 @pytest.mark.parametrize(
