@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from qioi.experiment.page import runs_in, write_report
+from qioi.experiment.page import PICTURES, runs_in, write_report
 from qioi.experiment.store import Store
 from qioi.processes.errors import LabError
 
@@ -14,18 +14,23 @@ from qioi.processes.errors import LabError
 MOST = 30.0
 #: What makes up a run; the page, the tables and the pictures are drawn anew from it.
 DATA = ("run.json", "repeats/*/repeat.json")
+#: All that an excerpt has: its page, and what each run is and is drawn to.
+FILES = ("report.html", *(f"*/{file}" for file in (*DATA, "summary.json", "metrics.csv", f"{PICTURES}/*")))
 
 
 def write_excerpt(directory: Path, to: Path, most: float = MOST) -> Path:
     """Write the excerpt of a run's folder in place of what was written to ``to`` before, and return its page.
 
-    LabError if ``to`` holds something else, if the run has no finished repeat, or if the excerpt takes more than
-    ``most`` megabytes; nothing changes then. What a call that was killed has put aside, the next call puts back first.
+    LabError if ``to`` is within the run's folder or around it, if it holds something else, if the run has no finished
+    repeat, or if the excerpt takes more than ``most`` megabytes; nothing changes then. What a call that was killed has
+    put aside, the next call puts back first.
     """
     new, before = (to.with_name(f"{to.name}.{what}") for what in ("new", "before"))
+    if any(one.is_relative_to(directory) or directory.is_relative_to(one) for one in (to, new, before)):
+        raise LabError(f"{to}: accepted is a folder that is neither the run's, {directory}, nor within or around it")
     put_back(before, to)
-    if to.exists() and any(to.iterdir()) and not (to / "report.html").exists():
-        raise LabError(f"{to} holds something else than a run's excerpt: a new or empty folder is accepted")
+    if (other := something_else(to)) is not None:
+        raise LabError(f"{other} is no part of a run's excerpt: accepted is a new or empty folder, or an excerpt's")
     shutil.rmtree(new, ignore_errors=True)
     try:
         for file in data(directory):
@@ -47,6 +52,12 @@ def write_excerpt(directory: Path, to: Path, most: float = MOST) -> Path:
         put_back(before, to)
         shutil.rmtree(new, ignore_errors=True)
     return to / "report.html"
+
+
+def something_else(to: Path) -> Path | None:
+    """Name a file that no excerpt has, such as a run's samples and logs."""
+    known = {file for pattern in FILES for file in to.glob(pattern)} if (to / "report.html").exists() else set()
+    return next((file for file in sorted(to.rglob("*")) if not file.is_dir() and file not in known), None)
 
 
 def put_back(before: Path, to: Path) -> None:

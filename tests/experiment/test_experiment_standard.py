@@ -150,9 +150,34 @@ def test_an_excerpt_replaces_the_one_before_and_nothing_else(run: Path, tmp_path
     assert not (kept / "old").exists()
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "file").write_text("mine")
-    with pytest.raises(LabError, match="holds something else"):
+    with pytest.raises(LabError, match="work/file is no part of a run's excerpt: accepted is a new or empty"):
         write_excerpt(run, tmp_path / "work")
     assert (tmp_path / "work" / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("file", ["toy/repeats/1/samples.csv", "toy/repeats/1/alone/load.json", "result.json"])
+def test_an_excerpt_replaces_no_full_run(plan: Plan, run: Path, tmp_path: Path, file: str) -> None:
+    other = tmp_path / "other"
+    filled(Store(other / "toy"), plan, [row(100, 50, 100)])
+    (other / file).parent.mkdir(exist_ok=True)
+    for name in ("report.html", file):
+        (other / name).write_text("mine")
+    with pytest.raises(LabError, match=f"other/{file} is no part of a run's excerpt"):
+        write_excerpt(run, other)
+    assert [(other / name).read_text() for name in ("report.html", file)] == ["mine"] * 2
+
+
+@pytest.mark.parametrize("to", [".", "..", "../run", "kept", "toy/kept"])
+def test_an_excerpt_is_written_neither_into_its_run_nor_around_it(
+    run: Path, to: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run)
+    (run / "toy" / "repeats" / "1" / "samples.csv").unlink()  # nothing but what an excerpt has, too
+    (run / "report.html").write_text("mine")
+    before = sorted(run.rglob("*"))
+    said = CliRunner().invoke(command, ["report", str(run), "--excerpt", to])
+    assert (said.exit_code, "accepted is a folder that is neither the run's" in said.stderr) == (1, True), said.output
+    assert sorted(run.rglob("*")) == before
 
 
 @pytest.mark.slow
