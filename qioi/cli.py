@@ -6,21 +6,14 @@ memory, so no subcommand module is imported before it is asked for.
 
 from __future__ import annotations
 
-import errno
 import importlib
-import io
-import os
-import sys
-from contextlib import suppress
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from qioi.commands.examples import examples
+from qioi.commands.printing import Group
 
-#: What a disk says that is full, or of which this user has had his part.
-FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Subcommand -> (module that exposes ``command``, one line for the overview).
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("qioi.commands.run", "Watch the ledger and move CPU shares (the daemon)."),
@@ -42,20 +35,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A click group that imports a subcommand when it is used, not when it is listed."""
-
-    def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a subcommand or show a help; where what is printed has no room left, end in one line."""
-        try:
-            return super().main(*args, **extra)
-        except OSError as error:
-            if error.errno not in FULL or error.filename is not None:
-                raise
-            with suppress(OSError, ValueError):  # what Python keeps of it is written at its end
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            click.ClickException(f"what it prints cannot be written: {error.strerror}").show()
-            sys.exit(1)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the subcommands in the order of the table."""
@@ -87,8 +68,6 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="qioi", prog_name="qioi")
 def main() -> None:
     """QiOi keeps a permissioned ledger as fast beside noisy neighbours as it is alone."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a name that the terminal cannot encode must not end a command
 
 
 if __name__ == "__main__":

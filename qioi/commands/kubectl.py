@@ -22,6 +22,7 @@ from qioi.commands.examples import examples
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
 from qioi.commands.options import plain_console
+from qioi.commands.printing import Group
 from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, KUBELET, NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
 from qioi.kubernetes.resizes import erasure, is_raised, left_over, replacement
@@ -30,7 +31,7 @@ Policy = Mapping[str, Any]
 POLICIES = "isolationpolicies.qioi.io"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=examples("kubectl"))
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]}, epilog=examples("kubectl"))
 @click.option("--context", help="The cluster, by kubectl's name for it.")
 @click.option("--kubeconfig", type=click.Path(), help="The file that kubectl is to read.")
 @click.pass_context

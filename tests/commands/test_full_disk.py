@@ -9,17 +9,27 @@ from pathlib import Path
 
 import pytest
 
+QIOI, KUBECTL = "qioi.cli", "qioi.commands.kubectl"
+
 
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "at once"])
 @pytest.mark.parametrize(
-    "arguments",
-    [["check", "--output", "json"], ["experiment", "list"], ["--help"], ["--version"], ["check", "--help"]],
-    ids=" ".join,
+    ("program", "arguments"),
+    [
+        (QIOI, ["check", "--output", "json"]),
+        (QIOI, ["experiment", "list"]),
+        (QIOI, ["--help"]),
+        (QIOI, ["--version"]),
+        (QIOI, ["check", "--help"]),
+        (KUBECTL, ["--help"]),
+        (KUBECTL, ["restore", "--help"]),
+    ],
+    ids=str,
 )
-def test_it_is_said_in_one_line(arguments: list[str], unbuffered: str) -> None:
+def test_it_is_said_in_one_line(program: str, arguments: list[str], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "qioi.cli", *arguments],
+            [sys.executable, "-c", f"from {program} import main; main()", *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,8 +1,12 @@
-"""`kubectl qioi` while the API server is away, or kubectl is none."""
+"""`kubectl qioi` with a kubectl that is none, or answers as a test wants."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,3 +87,30 @@ def test_a_kubectl_that_cannot_be_run_is_said_in_one_line(
     assert (done.exit_code, done.stdout) == (1, ""), done.exception
     assert done.stderr.startswith("Error: kubectl: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A function that has kubectl answer with a list of objects."""
+
+    def answer(*objects: object) -> None:
+        (tmp_path / "answer").write_text(json.dumps({"items": objects}))
+        kubectl = tmp_path / "kubectl"
+        kubectl.write_text(f"#!/bin/sh\nexec cat {tmp_path}/answer\n")
+        kubectl.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    return answer
+
+
+def test_a_terminal_that_cannot_show_a_reason_shows_the_rest(answering: Callable[..., None]) -> None:
+    part = {"name": "peer0", "node": "n1", "reason": "waits \N{GREEK SMALL LETTER MU} Übermaß"}
+    answering({**POLICY, "status": {"components": [part]}})
+    done = subprocess.run(
+        [sys.executable, "-c", "from qioi.commands.kubectl import main; main()", "status"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "waits ? Übermaß".encode("latin-1") in done.stdout
