@@ -106,7 +106,7 @@ def top(kubectl: list[str], namespace: str | None, interval: float) -> None:
 @click.pass_obj
 def restore(kubectl: list[str], namespace: str | None, force: bool) -> None:
     """Put back CPU requests of pods that QiOi has left changed, where no daemon is left to do so."""
-    failures = 0
+    failures: list[str] = []
     left = [one for one in items(kubectl, "pods", namespace) if original_of(one) is not None]
     alive = living(kubectl, namespace) if left and not force else {}
     for one in left:
@@ -117,10 +117,11 @@ def restore(kubectl: list[str], namespace: str | None, force: bool) -> None:
                 raise KubectlError(f"{said}, and puts back by itself: left as it is without --force")
             click.echo(put_back(kubectl, one))
         except KubectlError as error:
-            failures += 1
-            click.echo(f"{metadata['namespace']}/{metadata['name']}: {error}", err=True)
+            failures.append(f"{metadata['namespace']}/{metadata['name']}: {error}")
     if failures:
-        raise SystemExit(1)
+        fail(*failures)
+    if not left:
+        click.echo("nothing is to be restored")
 
 
 def put_back(kubectl: Sequence[str], one: Mapping[str, Any]) -> str:

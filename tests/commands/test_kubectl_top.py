@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from qioi.commands.kubectl import command
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 
 POLICY = {"metadata": {"namespace": "default", "name": "pay"}, "spec": {"channel": "payments", "law": "adaptive"}}
 #: It answers at the first and the third call, and at no other.
@@ -101,6 +102,24 @@ def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
     return answer
+
+
+def test_restore_says_as_qioi_restore_that_there_is_nothing(answering: Callable[..., None]) -> None:
+    answering({"metadata": {"namespace": "default", "name": "peer0"}, "spec": {}})
+    done = CliRunner().invoke(command, ["restore"])
+    assert (done.exit_code, done.output) == (0, "nothing is to be restored\n")
+
+
+def test_restore_names_each_pod_that_it_has_left_as_an_error(answering: Callable[..., None]) -> None:
+    changed = {"annotations": {ORIGINAL_ANNOTATION: "100m"}, "namespace": "default"}
+    answering(*({"metadata": {**changed, "name": name}, "spec": {}} for name in ("peer0", "peer1")))
+    done = CliRunner().invoke(command, ["restore", "--force"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    lines = done.stderr.splitlines()
+    assert [line.partition(": its labels no longer say")[0] for line in lines] == [
+        "Error: default/peer0",
+        "Error: default/peer1",
+    ]
 
 
 def test_a_terminal_that_cannot_show_a_reason_shows_the_rest(answering: Callable[..., None]) -> None:
