@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +23,7 @@ from qioi.controller.levers.eevdf import SliceError
 from qioi.controller.levers.idle import FILE
 from qioi.controller.slicing import find_slices
 from qioi.daemon.discoveries import UnwatchableError, libraries, look
+from qioi.daemon.lock import is_held
 from qioi.discovery.available import available
 from qioi.discovery.cgroups import sees_the_host
 from qioi.kernel.errors import CgroupError
@@ -52,7 +54,7 @@ NAMED = 20
 def command(path: Path | None, output: str) -> None:
     """Check a configuration and what this host offers; name every problem at once.
 
-    Exit status 1 if `qioi run` would not start.
+    Exit status 1 if `qioi run` would not start with that configuration. Without any, this host alone is looked at.
     """
     path = path or (DEFAULT_CONFIG if os.access(DEFAULT_CONFIG, os.F_OK) else None)
     config, problems = survey(path) if path else (None, [])
@@ -177,6 +179,10 @@ def of_socket(config: Config) -> Iterator[str]:
         yield f"{config.file}: socket {path}: accepted is a path of at most {LONGEST_SOCKET} bytes"
     elif folder != config.state_dir and not (os.access(folder, needed()) and folder.is_dir()):
         yield f"{config.file}: socket {path}: accepted is a path in a folder that is there and can be written"
+    elif is_something_else(path):
+        yield f"{config.file}: socket {path}: no socket: accepted is a path at which there is nothing else"
+    elif answers(path) and not is_held(config.state_dir):
+        yield f"{config.file}: socket {path}: another process answers there: accepted is a path of the daemon's own"
 
 
 def in_the_way(folder: Path) -> Path | None:
@@ -196,20 +202,36 @@ def needed() -> int:
     return WRITE if os.geteuid() == 0 else os.F_OK
 
 
-def runs(config: Config) -> bool:
-    """Whether this configuration's daemon runs already, so that the port is its own."""
+def is_something_else(path: Path) -> bool:
+    """Whether something other than a socket is at a path; false where this user may not look."""
     try:
-        config.socket.stat()
-    except PermissionError:
-        return True  # it may be there: this user may not look
+        return not stat.S_ISSOCK(path.stat().st_mode)
+    except FileNotFoundError:
+        return path.is_symlink()
     except OSError:
         return False
-    if not os.access(config.socket, os.W_OK):
-        return True  # it is root's: this user may not ask it
+
+
+def runs(config: Config) -> bool:
+    """Whether this configuration's daemon runs already, so that the port is its own; true where that cannot be told."""
+    said = answers(config.socket)
+    return said is None or (said and is_held(config.state_dir))
+
+
+def answers(path: Path) -> bool | None:
+    """Whether somebody answers at a socket; ``None`` where this user may not ask."""
+    try:
+        path.stat()
+    except PermissionError:
+        return None  # it may be there: this user may not look
+    except OSError:
+        return False
+    if not os.access(path, os.W_OK):
+        return None  # it is root's
     # Not a question: one that stands still answers none, and its port is its own too.
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knock:
         knock.setblocking(False)
-        return knock.connect_ex(str(config.socket)) in (0, errno.EAGAIN)  # EAGAIN: others wait in line
+        return knock.connect_ex(str(path)) in (0, errno.EAGAIN)  # EAGAIN: others wait in line
 
 
 def config_facts(config: Config) -> dict[str, Any]:

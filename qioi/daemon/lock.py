@@ -94,6 +94,26 @@ class TreeLock:
             self._descriptor = None
 
 
+def is_held(state_dir: Path) -> bool:
+    """Whether a daemon, or `qioi restore`, holds the lock in the state folder; true where this cannot be told.
+
+    Asking excludes a daemon that starts at this instant.
+    """
+    try:
+        descriptor = os.open(state_dir / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def open_lock(path: Path) -> tuple[int, bool]:
     """Open the lock's file, and say whether it can be written: on a read-only disk values are restored too. OSError."""
     try:

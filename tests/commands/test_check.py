@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from click.testing import CliRunner
 
 from qioi.cli import main
 from qioi.commands import check
+from qioi.daemon.lock import HostLock
 from qioi.kernel.errors import CgroupError
 from qioi.settings.config import load_config
+from qioi.show.http import BusyError, serve_unix
 
 #: The file of one who has components found.
 FOUND = "docker: {}\nchannels:\n  pay: {threshold: 400}\n"
@@ -56,9 +59,10 @@ def test_a_host_without_a_cpu_controller_is_told_to_programs_too(
     assert "Error: no CPU controller in /proc/self/mountinfo\n" in said.stderr
 
 
-def test_the_port_of_a_daemon_that_stands_still_is_its_own(tmp_path: Path) -> None:
+def test_what_a_daemon_that_stands_still_has_is_its_own(tmp_path: Path) -> None:
     """One that is stopped (SIGSTOP), as the kernel goes on to accept for it; or one whose loop has stalled."""
-    with socket.socket(socket.AF_UNIX) as daemon, socket.create_server(("127.0.0.1", 0)) as metrics:
+    lock = HostLock(tmp_path)
+    with closing(lock), socket.socket(socket.AF_UNIX) as daemon, socket.create_server(("127.0.0.1", 0)) as metrics:
         daemon.bind(str(tmp_path / "qioi.sock"))
         daemon.listen()
         file = tmp_path / "qioi.yaml"
@@ -69,6 +73,40 @@ def test_the_port_of_a_daemon_that_stands_still_is_its_own(tmp_path: Path) -> No
         daemon.close()
         (problem,) = check.obstacles(config)
         assert "Address already in use" in problem
+
+
+def test_who_answers_without_the_lock_is_another_process(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as other, socket.create_server(("127.0.0.1", 0)) as metrics:
+        other.bind(str(tmp_path / "qioi.sock"))
+        other.listen()
+        port = metrics.getsockname()[1]
+        file = tmp_path / "qioi.yaml"
+        file.write_text(f"state_dir: .\nsocket: qioi.sock\nmetrics: {{port: {port}}}\ndocker: {{}}\n")
+        for _ in range(2):
+            said = list(check.obstacles(load_config(file)))
+            assert [one.partition(": ")[2] for one in said] == [
+                f"socket {tmp_path}/qioi.sock: another process answers there: accepted is a path of the daemon's own",
+                f"metrics 127.0.0.1:{port}: Address already in use; name a free one with `metrics.port`, or 0 for none",
+            ]
+            HostLock(tmp_path).close()  # one has run, and has ended
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link to nothing"])
+def test_a_socket_in_the_place_of_something_else_is_refused_as_by_the_daemon(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "qioi.sock"
+    if kind == "file":
+        path.touch()
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("nothing")
+    file = tmp_path / "qioi.yaml"
+    file.write_text("state_dir: state\nsocket: qioi.sock\nmetrics: {port: 0}\ndocker: {}\n")
+    assert list(check.obstacles(load_config(file))) == [
+        f"{file}: socket {path}: no socket: accepted is a path at which there is nothing else"
+    ]
+    with pytest.raises(BusyError, match="Address already in use"):
+        serve_unix(path, {})
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from refusing import read_only
 from running import Site, end
 from waiting import DIES_WITH_TEST, until
 
-from qioi.daemon.lock import HOST_LOCK, HostLock, LockError, TreeLock, holder_of
+from qioi.daemon.lock import HOST_LOCK, HostLock, LockError, TreeLock, holder_of, is_held
 from qioi.kernel.hierarchy import Hierarchy
 
 LOCK = """
@@ -87,6 +87,26 @@ def test_nobody_else_can_lock_the_state_folder(tmp_path: Path) -> None:
     (tmp_path / "lock").touch(0o644)
     HostLock(tmp_path).close()
     assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_whether_it_is_held_is_asked_without_holding_it(tmp_path: Path) -> None:
+    assert not is_held(tmp_path / "nowhere")
+    lock = HostLock(tmp_path)
+    assert is_held(tmp_path)
+    lock.close()
+    assert not is_held(tmp_path)
+    HostLock(tmp_path).close()
+    assert open_files(tmp_path) == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_lock_that_this_user_may_not_ask_for_may_be_held(tmp_path: Path) -> None:
+    HostLock(tmp_path).close()
+    os.seteuid(65534)
+    try:
+        assert is_held(tmp_path)
+    finally:
+        os.seteuid(0)
 
 
 def test_who_waits_for_a_lock_is_not_its_holder(tmp_path: Path) -> None:
