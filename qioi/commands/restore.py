@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -44,8 +46,10 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
         fail(f"{error}; stop it, and it restores by itself, unless it is a dry run")
     except (CgroupError, LockError) as error:
         fail(str(error))
-    except OSError as error:
+    except PermissionError as error:
         fail(f"{folder}: {error.strerror}: root, or the daemon's own user, is needed")
+    except OSError as error:
+        fail(f"{folder}: {error.strerror}: accepted is a folder, or a path at which one can be made")
     try:
         if unless_kept and mark(folder).exists():
             click.echo(
@@ -65,8 +69,13 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
 
 
 def is_folder(path: Path) -> bool:
-    """Whether a folder is there. OSError: this user may not look; Python's versions answer that differently."""
+    """Whether a folder is there. OSError: something else is, or this user may not look.
+
+    Python's versions answer that differently.
+    """
     try:
-        return stat.S_ISDIR(path.stat().st_mode)
+        if stat.S_ISDIR(path.stat().st_mode):
+            return True
     except (FileNotFoundError, NotADirectoryError):
         return False
+    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))

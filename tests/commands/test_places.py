@@ -85,3 +85,15 @@ def test_restore_says_in_one_line_that_it_may_not_look(tmp_path: Path) -> None:
         os.seteuid(0)
     assert (said.exit_code, said.stdout) == (1, "")
     assert said.stderr == f"Error: {folder}: Permission denied: root, or the daemon's own user, is needed\n"
+
+
+def test_restore_says_what_else_is_in_the_folders_place(tmp_path: Path) -> None:
+    file, records = tmp_path / "file", tmp_path / "records"
+    file.touch()
+    accepted = "accepted is a folder, or a path at which one can be made"
+    said = CliRunner().invoke(main, ["restore", "--state-dir", str(file), "--record-dir", str(tmp_path)])
+    assert (said.exit_code, said.output) == (1, f"Error: {file}: Not a directory: {accepted}\n")
+    records.mkdir()
+    (records / "one").touch()
+    said = CliRunner().invoke(main, ["restore", "--state-dir", str(file / "below"), "--record-dir", str(tmp_path)])
+    assert (said.exit_code, said.output) == (1, f"Error: {file}/below: Not a directory: {accepted}\n")
