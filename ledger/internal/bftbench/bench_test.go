@@ -226,6 +226,16 @@ func TestStagesAreReadFromTheirShortForm(t *testing.T) {
 	}
 }
 
+// TestAMistypedResultIsToldFirst: these would not begin to measure either.
+func TestAMistypedResultIsToldFirst(t *testing.T) {
+	for _, args := range [][]string{{}, {"simulate"}} {
+		cmd := Command()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs(append(args, "--batch", "0", "--json", "/nowhere/x"))
+		require.ErrorContains(t, cmd.Execute(), "/nowhere/x")
+	}
+}
+
 func TestARunOutOfBoundsIsRefused(t *testing.T) {
 	for name, change := range map[string]func(*plan.Run){
 		"replicas": func(r *plan.Run) { r.Replicas = 3 }, "failed": func(r *plan.Run) { r.Failed = 2 },

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/resultfile"
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
@@ -79,7 +80,7 @@ func TestARunTellsItsBreakdown(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "result.json")
 	var text bytes.Buffer
-	require.NoError(t, report(found, file, &text))
+	require.NoError(t, resultfile.Tell(found, file, &text))
 	assert.Contains(t, text.String(), breakdownText(found.Breakdown))
 	document, err := os.ReadFile(file)
 	require.NoError(t, err)

@@ -2,10 +2,7 @@ package bftbench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -18,6 +15,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
 	"github.com/qioi/qioi/ledger/internal/bftbench/store"
+	"github.com/qioi/qioi/ledger/internal/resultfile"
 )
 
 // Command is `qioi-ledger bft-bench`.
@@ -33,13 +31,16 @@ func Command() *cobra.Command {
 			if run.Stages, err = parseStages(stages, run.Stages); err != nil {
 				return err
 			}
+			if err := resultfile.Check(json); err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			found, err := Measure(ctx, run, options)
 			if err != nil {
 				return err
 			}
-			return report(found, json, cmd.OutOrStdout())
+			return resultfile.Tell(found, json, cmd.OutOrStdout())
 		},
 	}
 	flags(cmd.Flags(), &run)
@@ -103,20 +104,6 @@ func parseStages(text string, s plan.Stages) (plan.Stages, error) {
 		return s, fmt.Errorf("stages %q: a letter is missing at the end", text)
 	}
 	return s, nil
-}
-
-func report(found *Result, file string, stdout io.Writer) error {
-	switch file {
-	case "-":
-		return found.WriteJSON(stdout)
-	case "":
-		return found.WriteText(stdout)
-	}
-	f, err := os.Create(file)
-	if err != nil {
-		return err
-	}
-	return errors.Join(found.WriteJSON(f), f.Close(), found.WriteText(stdout))
 }
 
 // replicaCommand is what a run starts for each replica.

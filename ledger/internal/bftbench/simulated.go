@@ -11,6 +11,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
+	"github.com/qioi/qioi/ledger/internal/resultfile"
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
@@ -83,6 +84,9 @@ func simulateCommand() *cobra.Command {
 			if run.Stages, err = parseStages(stages, run.Stages); err != nil {
 				return err
 			}
+			if err := resultfile.Check(json); err != nil {
+				return err
+			}
 			costs, err := ReadCosts(book)
 			if err != nil {
 				return err
@@ -95,7 +99,7 @@ func simulateCommand() *cobra.Command {
 			if !told {
 				found.Breakdown = nil
 			}
-			return errors.Join(costs.Write(book), report(found, json, cmd.OutOrStdout()))
+			return errors.Join(costs.Write(book), resultfile.Tell(found, json, cmd.OutOrStdout()))
 		},
 	}
 	flags(cmd.Flags(), &run)

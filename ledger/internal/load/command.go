@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/qioi/qioi/ledger/internal/process"
+	"github.com/qioi/qioi/ledger/internal/resultfile"
 )
 
 // ErrNothingCommitted ends a run without a single valid commit.
@@ -146,6 +147,9 @@ func (o *options) plan() plan {
 
 func (o *options) execute(ctx context.Context, net *description, stdout io.Writer) (err error) {
 	process.SpareCollections(ctx)
+	if err := resultfile.Check(o.json, o.timeseries); err != nil {
+		return err
+	}
 	r, about, err := o.build(net)
 	if err != nil {
 		return err
@@ -159,13 +163,11 @@ func (o *options) execute(ctx context.Context, net *description, stdout io.Write
 	}
 	found := r.measure(ctx)
 	found.About = about
-	if err := o.report(found, stdout); err != nil {
-		return err
-	}
+	err = o.report(found, stdout)
 	if found.Committed == 0 {
-		return ErrNothingCommitted
+		err = errors.Join(err, ErrNothingCommitted)
 	}
-	return nil
+	return err
 }
 
 // build makes the parts of a run, and says what it is about.
@@ -222,30 +224,10 @@ func defaultChaincode(system string) string {
 	return "kv"
 }
 
+// report has every output tried, whichever fails: what was measured is not measured again.
 func (o *options) report(found *Result, stdout io.Writer) error {
-	if o.timeseries != "" {
-		if err := writeFile(o.timeseries, func(w io.Writer) error { return writeSeries(w, found.Series) }); err != nil {
-			return err
-		}
-	}
-	if o.json == "-" {
-		return found.writeJSON(stdout)
-	}
-	if o.json != "" {
-		if err := writeFile(o.json, found.writeJSON); err != nil {
-			return err
-		}
-	}
-	return found.writeText(stdout)
-}
-
-func writeFile(name string, write func(io.Writer) error) error {
-	file, err := os.Create(name)
-	if err != nil {
-		return fmt.Errorf("result: %w", err)
-	}
-	if err := errors.Join(write(file), file.Close()); err != nil {
-		return fmt.Errorf("result %s: %w", name, err)
-	}
-	return nil
+	return errors.Join(
+		resultfile.Tell(found, o.json, stdout),
+		resultfile.Write(o.timeseries, func(w io.Writer) error { return writeSeries(w, found.Series) }),
+	)
 }

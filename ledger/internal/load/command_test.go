@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,4 +64,33 @@ func TestASignalWhileItBeginsIsNotLost(t *testing.T) {
 		require.NoError(t, pipe.Close())
 		assert.Equal(t, ending, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 	}
+}
+
+// TestAMistypedResultIsToldBeforeTheRun: an hour's measurement would be lost after it.
+func TestAMistypedResultIsToldBeforeTheRun(t *testing.T) {
+	g := &fakeGateway{}
+	network, record := startNetwork(t, g), filepath.Join(t.TempDir(), "record")
+	require.NoError(t, os.WriteFile(record, []byte("older"), 0o600))
+	for _, flag := range []string{"--json", "--timeseries"} {
+		cmd := Command()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs([]string{"--network", network, "--rate", "100", "--warmup", "0s", "--duration", "100ms", "--progress", "0", "--record", record, flag, "/nowhere/x"})
+		require.ErrorContains(t, cmd.Execute(), "/nowhere/x", flag)
+	}
+	assert.Empty(t, g.seen())
+	text, err := os.ReadFile(record)
+	require.NoError(t, err)
+	assert.Equal(t, "older", string(text))
+}
+
+func TestEveryOutputIsTried(t *testing.T) {
+	var stdout bytes.Buffer
+	rows := filepath.Join(t.TempDir(), "rows.csv")
+	require.ErrorContains(t, (&options{json: "/dev/full", timeseries: rows}).report(&Result{}, &stdout), "/dev/full")
+	assert.Contains(t, stdout.String(), "throughput")
+	assert.FileExists(t, rows)
+
+	stdout.Reset()
+	require.ErrorContains(t, (&options{json: "-", timeseries: "/dev/full"}).report(&Result{}, &stdout), "/dev/full")
+	assert.Contains(t, stdout.String(), "throughput_tps")
 }

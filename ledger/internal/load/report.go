@@ -132,13 +132,15 @@ func summarize(h *hdrhistogram.Histogram) Latency {
 	}
 }
 
-func (r *Result) writeJSON(w io.Writer) error {
+// WriteJSON writes it for programs.
+func (r *Result) WriteJSON(w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
 	return out.Encode(r)
 }
 
-func (r *Result) writeText(w io.Writer) error {
+// WriteText writes it for people.
+func (r *Result) WriteText(w io.Writer) error {
 	text := fmt.Sprintf("%s %s on %s, %s loop", r.Chaincode, r.Workload, r.Channel, r.Loop)
 	if r.IntendedRate > 0 {
 		text += fmt.Sprintf(" at %.1f tps (achieved %.1f)", r.IntendedRate, r.AchievedRate)

@@ -1,0 +1,76 @@
+// Package resultfile tells what a measurement has found, and writes it into the files that its command was given.
+package resultfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// stdout in a file's place is standard output.
+const stdout = "-"
+
+// Result is what a measurement has found.
+type Result interface {
+	WriteJSON(io.Writer) error
+	WriteText(io.Writer) error
+}
+
+// Check errs before a measurement where its result could not be written after it. A file that is there keeps what it
+// has, so that a measurement that fails does not take an older result away. "" names no file.
+func Check(names ...string) error {
+	for _, name := range names {
+		if name == "" || name == stdout {
+			continue
+		}
+		if err := check(name); err != nil {
+			return fmt.Errorf("result: %w", err)
+		}
+	}
+	return nil
+}
+
+func check(name string) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	switch {
+	case err == nil:
+		return errors.Join(file.Close(), os.Remove(name))
+	case !errors.Is(err, fs.ErrExist):
+		return err
+	}
+	found, err := os.Stat(name)
+	if err != nil || !found.Mode().IsRegular() && !found.IsDir() {
+		return nil // a pipe's reader would take its being opened and closed for the whole result
+	}
+	if file, err = os.OpenFile(name, os.O_WRONLY, 0); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// Write puts a result into a file, over what it has. "" is no file.
+func Write(name string, write func(io.Writer) error) error {
+	if name == "" {
+		return nil
+	}
+	var whole bytes.Buffer // the file keeps what it has where write fails
+	if err := write(&whole); err != nil {
+		return fmt.Errorf("result %s: %w", name, err)
+	}
+	if err := os.WriteFile(name, whole.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("result: %w", err)
+	}
+	return nil
+}
+
+// Tell writes a result for people to out, and as JSON into a file, whichever of these fails. With "-" for the file out
+// gets the JSON, instead of text; "" is no file.
+func Tell(found Result, file string, out io.Writer) error {
+	if file == stdout {
+		return found.WriteJSON(out)
+	}
+	return errors.Join(found.WriteText(out), Write(file, found.WriteJSON))
+}
