@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -43,4 +45,22 @@ func TestWrongArgumentsSayTheUsage(t *testing.T) {
 		root.SetArgs(args)
 		assert.ErrorContains(t, root.Execute(), want)
 	}
+}
+
+func TestNoFlagTakesWhatIsNoNumber(t *testing.T) {
+	seen := 0
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			if flag.Value.Type() == "float64" {
+				seen++
+				require.ErrorContains(t, cmd.Flags().Set(flag.Name, "NaN"), "a finite number is accepted", "%s", cmd.CommandPath())
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRoot())
+	assert.Positive(t, seen)
 }

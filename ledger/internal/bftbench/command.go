@@ -15,6 +15,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
 	"github.com/qioi/qioi/ledger/internal/bftbench/store"
+	"github.com/qioi/qioi/ledger/internal/finite"
 	"github.com/qioi/qioi/ledger/internal/resultfile"
 )
 
@@ -70,7 +71,7 @@ func flags(f *pflag.FlagSet, run *plan.Run) {
 	f.BoolVar(&run.TLS, "tls", false, "connections over TLS")
 	f.StringVar(&run.Execution, "execution", run.Execution, strings.Join(store.Kinds, ", "))
 	f.IntVar(&run.Load.Records, "records", run.Load.Records, "keys of the table")
-	f.Float64Var(&run.Load.Skew, "skew", run.Load.Skew, "exponent of the Zipfian choice of keys, from 0 to below 1")
+	finite.Var(f, &run.Load.Skew, "skew", run.Load.Skew, "exponent of the Zipfian choice of keys, from 0 to below 1")
 	f.IntVar(&run.Load.Operations, "operations", run.Load.Operations, "writes of a transaction")
 	f.IntVar(&run.Load.Burst, "burst", run.Load.Burst, "transactions that a client sends as one, under one signature")
 	f.IntVar(&run.Load.Value, "value-size", run.Load.Value, "bytes that a write writes")
@@ -79,8 +80,8 @@ func flags(f *pflag.FlagSet, run *plan.Run) {
 	f.DurationVar(&run.Retry, "retry", run.Retry, "after which a client turns to all replicas")
 	f.DurationVar(&run.Fast, "fast", run.Fast, "how long a client of Zyzzyva waits for the last replicas, before it makes a certificate")
 	f.DurationVar(&run.Delay, "delay", 0, "what every message takes longer")
-	f.Float64Var(&run.Bandwidth, "bandwidth", 0, "of what a replica sends, in bytes per second (0: unbounded)")
-	f.Float64Var(&run.Quota, "quota", 0, "CPU of each replica, in cores, at least 0.1 (0: unbounded)")
+	finite.Var(f, &run.Bandwidth, "bandwidth", 0, "of what a replica sends, in bytes per second (0: unbounded)")
+	finite.Var(f, &run.Quota, "quota", 0, "CPU of each replica, in cores, at least 0.1 (0: unbounded)")
 	f.IntVar(&run.Processors, "processors", 0, "threads of Go code of each replica (0: as many as the quota or a fair part of the host has cores)")
 	f.Uint64Var(&run.Seed, "seed", run.Seed, "seed of the random choices")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
+	"github.com/qioi/qioi/ledger/internal/finite"
 	"github.com/qioi/qioi/ledger/internal/resultfile"
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
@@ -106,7 +107,7 @@ func simulateCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&stages, "stages", "", "threads of the stages, as in 1E2B; 0: the worker does it; those left out stay")
 	f.IntVar(&o.Cores, "cores", o.Cores, "processors of each replica; a quota goes before it")
-	f.Float64Var(&o.Speed, "speed", o.Speed, "of a processor, where this machine's is 1")
+	finite.Var(f, &o.Speed, "speed", o.Speed, "of a processor, where this machine's is 1")
 	f.DurationVar(&o.Latency, "latency", o.Latency, "of each link")
 	f.IntVar(&o.Machines, "machines", o.Machines, "on how many the clients are")
 	f.IntVar(&o.Batches, "batches", o.Batches, "that are measured at least")

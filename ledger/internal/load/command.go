@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/qioi/qioi/ledger/internal/finite"
 	"github.com/qioi/qioi/ledger/internal/process"
 	"github.com/qioi/qioi/ledger/internal/resultfile"
 )
@@ -68,7 +69,7 @@ func Command() *cobra.Command {
 	f := cmd.Flags()
 	o.systemFlags(f)
 	f.StringVar(&o.workload, "workload", "", workloadHelp())
-	f.Float64Var(&o.rate, "rate", 0, "open loop: transactions per second")
+	finite.Var(f, &o.rate, "rate", 0, "open loop: transactions per second")
 	f.IntVar(&o.clients, "clients", 0, "closed loop: clients that each wait for their last transaction")
 	f.IntVar(&o.maxInFlight, "max-in-flight", 2000, "open loop: transactions under way at once")
 	f.DurationVar(&o.duration, "duration", 30*time.Second, "measured time, after the warm-up")
@@ -78,9 +79,9 @@ func Command() *cobra.Command {
 	f.StringVar(&o.fresh, "fresh", "", "do each operation on a connection, or from a process, of its own: connection or process (default: all share connections)")
 	f.IntVar(&o.knobs.accounts, "accounts", 10_000, "accounts or keys to choose from")
 	f.IntVar(&o.knobs.hotKeys, "hot-keys", 0, "the first so many accounts or keys are hot (0: all alike)")
-	f.Float64Var(&o.knobs.hotShare, "hot-share", 0.9, "share of the choices that fall on hot ones")
-	f.Float64Var(&o.knobs.zipf, "zipf", 0, "choose accounts or keys by Zipf's law with this exponent, from 0 to below 1 (0: all alike)")
-	f.Float64Var(&o.knobs.readShare, "read-share", 0, "kv insert: share of the operations that read a key which is there")
+	finite.Var(f, &o.knobs.hotShare, "hot-share", 0.9, "share of the choices that fall on hot ones")
+	finite.Var(f, &o.knobs.zipf, "zipf", 0, "choose accounts or keys by Zipf's law with this exponent, from 0 to below 1 (0: all alike)")
+	finite.Var(f, &o.knobs.readShare, "read-share", 0, "kv insert: share of the operations that read a key which is there")
 	f.IntVar(&o.knobs.valueSize, "value-size", 1024, "bytes of a kv value")
 	f.Uint64Var(&o.knobs.seed, "seed", 1, "seed of the random choices")
 	f.StringVar(&o.json, "json", "", "write the result as JSON to this file (-: to stdout, instead of text)")

@@ -372,6 +372,7 @@ func TestWrongUseIsSaidInOneLine(t *testing.T) {
 		{[]string{"--network", network, "--rate", "1", "--zipf", "1"}, "--zipf"},
 		{[]string{"--network", network, "--rate", "1", "--zipf", "0.5", "--hot-keys", "1"}, "--zipf"},
 		{[]string{"--network", network, "--rate", "1", "--read-share", "2"}, "--read-share"},
+		{[]string{"--network", network, "--clients", "1", "--rate", "NaN"}, "a finite number is accepted"},
 		{[]string{"--network", network, "--rate", "1", "--channel", "x"}, `channel "x"`},
 		{[]string{"--network", network, "--rate", "1", "--chaincode", "x"}, `chaincode "x": fabcoin, kv, scm, smallbank are accepted`},
 		{[]string{"--network", network, "--rate", "1", "--workload", "x"}, `no workload "x": create, mix are accepted`},
