@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +26,8 @@ import (
 
 func init() { process.MayRestart() }
 
-// sayUsage has every command that is given a wrong number of arguments say which it takes.
+// sayUsage has every command that is given a wrong number of arguments say which it takes, and one that is but a group
+// of others say which these are: cobra would print the help of such a one, and succeed.
 func sayUsage(cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		sayUsage(sub)
@@ -37,7 +39,22 @@ func sayUsage(cmd *cobra.Command) {
 				return nil
 			}
 		}
+		if !sub.Runnable() {
+			sub.Args, sub.RunE = oneOfItsOwn, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
 	}
+}
+
+// oneOfItsOwn refuses what is none of a group's commands: cobra has found those that are.
+func oneOfItsOwn(group *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range group.Commands() {
+		names = append(names, sub.Name())
+	}
+	return fmt.Errorf("unknown command %q for %q: %s are accepted", args[0], group.CommandPath(), strings.Join(names, ", "))
 }
 
 func main() {

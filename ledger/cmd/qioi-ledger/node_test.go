@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"path/filepath"
 	"testing"
 
@@ -38,6 +39,7 @@ func TestANodeIsStartedByItsName(t *testing.T) {
 func TestWrongArgumentsSayTheUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"accepts 1 arg(s), received 0; usage: qioi-ledger inspect DIR":                              {"inspect"},
+		"unknown command \"remove-orderer\" for \"qioi-ledger config\": add-consenter, add-org, ":   {"config", "remove-orderer", "orderer2"},
 		"accepts 1 arg(s), received 2; usage: qioi-ledger config upgrade-chaincode NAME":            {"config", "upgrade-chaincode", "a", "b"},
 		"unknown command \"x\" for \"qioi-ledger init\"; usage: qioi-ledger init --dir DIR [flags]": {"init", "x"},
 	} {
@@ -45,6 +47,15 @@ func TestWrongArgumentsSayTheUsage(t *testing.T) {
 		root.SetArgs(args)
 		assert.ErrorContains(t, root.Execute(), want)
 	}
+}
+
+func TestAGroupOfCommandsAloneShowsItsHelp(t *testing.T) {
+	var told bytes.Buffer
+	root := newRoot()
+	root.SetOut(&told)
+	root.SetArgs([]string{"config"})
+	require.NoError(t, root.Execute())
+	assert.Contains(t, told.String(), "remove-consenter")
 }
 
 func TestNoFlagTakesWhatIsNoNumber(t *testing.T) {
