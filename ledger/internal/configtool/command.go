@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -215,7 +216,7 @@ func (o *options) open() ([]*identity.SigningIdentity, *client, error) {
 	}
 	names := o.signers
 	if len(names) == 0 {
-		names = f.organisations()
+		names = slices.DeleteFunc(f.organisations(), func(name string) bool { return !f.hasKey(name) })
 	}
 	var signers []*identity.SigningIdentity
 	for _, name := range names {
@@ -226,7 +227,7 @@ func (o *options) open() ([]*identity.SigningIdentity, *client, error) {
 		signers = append(signers, signer)
 	}
 	if len(signers) == 0 {
-		return nil, nil, fmt.Errorf("%s names no organisation", o.network)
+		return nil, nil, fmt.Errorf("%s: its folder has no administrator's key: one at users/Admin@*/msp/keystore of an organisation is accepted", o.network)
 	}
 	c, err := f.client(o.channel, signers[0])
 	return signers, c, err

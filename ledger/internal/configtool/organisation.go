@@ -13,6 +13,9 @@ import (
 	"github.com/qioi/qioi/ledger/internal/network"
 )
 
+// admins is where an organisation's folder has its administrators.
+const admins = "users/Admin@*/msp"
+
 // folder is a network's description and the folder it lies in.
 type folder struct {
 	*network.File
@@ -33,16 +36,22 @@ func (f *folder) admin(mspID string) (*identity.SigningIdentity, error) {
 	if !ok {
 		return nil, fmt.Errorf("organisation %q is not in the network: %s are", mspID, strings.Join(f.organisations(), ", "))
 	}
-	home := filepath.Join(f.home(tlsCA), "users", "Admin@*", "msp")
-	cert, err := single(filepath.Join(home, "signcerts", "*.pem"))
+	cert, err := single(filepath.Join(f.home(tlsCA), admins, "signcerts", "*.pem"))
 	if err != nil {
 		return nil, fmt.Errorf("administrator of %s: %w", mspID, err)
 	}
-	key, err := single(filepath.Join(home, "keystore", "*"))
+	key, err := single(filepath.Join(f.home(tlsCA), admins, "keystore", "*"))
 	if err != nil {
 		return nil, fmt.Errorf("administrator of %s: %w", mspID, err)
 	}
 	return identity.LoadSigner(mspID, cert, key)
+}
+
+// hasKey says whether an organisation's administrator has a key in the folder.
+func (f *folder) hasKey(mspID string) bool {
+	tlsCA, ok := f.TLSCA[mspID]
+	found, _ := filepath.Glob(filepath.Join(f.home(tlsCA), admins, "keystore", "*")) // admin says what is wrong with it
+	return ok && len(found) > 0
 }
 
 // home is an organisation's folder: its TLS authority is crypto/peerOrganizations/DOMAIN/tlsca/tlsca.DOMAIN-cert.pem.
