@@ -23,6 +23,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from qioi.controller.laws.backoff import Backoff
 from qioi.controller.laws.law import Effect, Seen, Verdict
 from qioi.controller.laws.memory import Memory, Tuning
 from qioi.controller.laws.need import has_room, is_below, odds, shortfall
@@ -220,6 +221,8 @@ class Adaptive(Struct, frozen=True):
     def _probe(self, seen: Seen) -> Move:
         """While the neighbour stays: hold, and rarely try a slightly lower share."""
         memory, tuning = self.memory, self.tuning
+        if memory.probe.until == math.inf:  # its share was set, and no raise has put the first try off
+            memory = memory._replace(probe=Backoff(tuning.probe_every).put_off(seen.now))
         if seen.now < memory.probe.until:
             return Move(memory, "the neighbour is still there", Effect.HELD)
         if memory.slow.need > tuning.low or is_below(seen):

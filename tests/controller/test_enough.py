@@ -132,6 +132,15 @@ def test_a_component_found_at_its_default_is_raised_to_it_and_stays_in_silence(a
     assert share == 1024
 
 
+def test_what_is_taken_up_is_tried_lower_after_a_minute_without_a_raise() -> None:
+    controller, shares = Controller({"red": Policy("red", "adaptive")}, {"peer0": 8.0}), [1024]
+    for second in range(63):
+        (want,) = controller.decide_all(period(float(second), shares[-1], age=0.1), NOTHING)
+        shares.append(want.decision.shares)
+    assert shares[1:61] == [8192] * 60
+    assert shares[61:] == [7782] * 3
+
+
 def test_not_where_no_share_helps_and_not_for_algorithm_1() -> None:
     controller = Controller({"red": Policy("red", "adaptive")}, {"peer0": 8.0})
     limited = replace(NOTHING, limits={"peer0": Limit(Reason.DISK, "it waits for its disk")})
