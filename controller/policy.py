@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from qioi.controller.bounding import Bounding, bound
 from qioi.controller.enough import Enough
 from qioi.controller.findings.finder import Findings
-from qioi.controller.findings.limits import Limit
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.alike import View, Views, answer_all
-from qioi.controller.laws.law import Effect, Law, Seen, Verdict
+from qioi.controller.laws.law import Law, Seen, Verdict
 from qioi.controller.laws.proportional import Proportional
 from qioi.controller.levels.cap import Held
 from qioi.controller.levels.wants import InForce, Want
+from qioi.controller.limiting import at_least, within
 from qioi.controller.period import Period
 from qioi.model import CEILING, Bounds, Component, Decision, Role
 
@@ -357,25 +357,3 @@ def ask(law: Law, seen: Seen) -> tuple[Law, Verdict]:
     if seen.presumed and isinstance(law, Adaptive):
         verdict = replace(verdict, cause=f"no commit is seen, but its channel works; {verdict.cause}")
     return after, verdict
-
-
-def within(limit: Limit, law: Adaptive, verdict: Verdict, force: int) -> tuple[Adaptive, Verdict]:
-    """Keep a law and its verdict within a finding's limit; the share ``force`` is in force."""
-    rest = law.bounds.clamp(law.rest)
-    most = limit.allows(force, rest)
-    if verdict.shares <= most:
-        return law, verdict
-    effect = Effect.RAISED if most > force else Effect.HELD if most == force else Effect.RELEASED
-    effect = Effect.DEFAULT if most == rest else effect
-    working = replace(verdict.working, rule="bottleneck") if verdict.working else None
-    verdict = replace(verdict, shares=most, cause=limit.text, effect=effect, working=working)
-    return law.limited(most, force), verdict
-
-
-def at_least(verdict: Verdict, floor: int) -> Verdict:
-    """Raise a verdict to the floor that a lost leader of Raft set."""
-    working = replace(verdict.working, floor=floor) if verdict.working else None
-    if verdict.shares >= floor:
-        return replace(verdict, working=working)
-    added = f"; floor {floor}: a Raft leader was lost beside interference"
-    return replace(verdict, shares=floor, added=added, working=working)
