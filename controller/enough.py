@@ -1,35 +1,45 @@
-"""What has been enough for each component beside the neighbours that are still there.
+"""What has been enough for each component, on the word of which channel, beside the neighbours that are still there.
 
-It is known by the component's name, so it outlives the component's law: a container's restart, a reload, and, in a file
+It is known by names, so it outlives the component's laws: a container's restart, a reload, and, in a file
 (qioi/daemon/known_shares.py), the daemon's own. It is knowledge, not a write: a component that is found at its default
 is raised to it by a decision like any other, once the host is seen to be full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from qioi.controller.laws.need import has_room
+from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.model import Component, HostLoad
 
 #: Seconds after which a component that is no longer there is forgotten: it may restart meanwhile. Names of pods never
 #: come again, so what is known would grow for ever.
 GONE_AFTER = 600.0
+#: Stands for all channels, where it is not known which of them had asked: in a file that has components alone.
+ANY = ""
+
+#: Factors on the share that a component was found with, by channel.
+Factors = Mapping[str, float]
+NOTHING: Factors = {}
 
 
 class Enough:
-    """By component, the factor that its share in force had on the one that it was found with."""
+    """By component and channel, the factor that the channel's law had asked for and that was in force."""
 
-    def __init__(self, known: Mapping[str, float]) -> None:
+    def __init__(self, known: Mapping[str, Factors]) -> None:
         self.known = dict(known)
         #: When each component that is known was last there; one that was never seen, when it was first missed.
         self._there: dict[str, float] = {}
         #: Components that had CPUs of their own when they were last there. Whether these have room is not known later.
         self._pinned: set[str] = set()
 
-    def step(self, period: Period) -> None:
-        """Learn from the shares in force while the host is full; forget what is back while it has room."""
+    def step(self, period: Period, asked: Callable[[str], Iterable[tuple[str, int]]]) -> None:
+        """Learn from the shares in force while the host is full; forget what is back while it has room.
+
+        ``asked`` gives what channels asked for a component in the period before, in v1 units.
+        """
         self._forget_gone(period)
         heard = {name for name, one in period.channels.items() if one.age is not None}
         for one in period.components:
@@ -43,8 +53,18 @@ class Enough:
             if has_room(host):
                 if force.share <= force.original:
                     self.known.pop(one.name, None)
-            elif force.share > force.original and not force.foreign and not heard.isdisjoint(one.channels or heard):
-                self.known[one.name] = force.share / force.original
+            elif force.share > force.original and not force.foreign:
+                asks, most, found = dict(asked(one.name)), force.share, force.original
+                learned = {
+                    channel: (shares if shares < most else most) / found
+                    for channel, shares in asks.items()
+                    if shares > found and channel in heard
+                }
+                if learned:
+                    before = self.known.get(one.name, NOTHING)
+                    if ANY in before:
+                        before = dict.fromkeys(asks, before[ANY])
+                    self.known[one.name] = {**before, **learned}
 
     def _forget_gone(self, period: Period) -> None:
         """Forget components that are not there, at once where the host has room, on whose CPUs they ran."""
@@ -54,8 +74,8 @@ class Enough:
         now, room = period.now, has_room(period.host)
         self._there = {name: now if name in there else self._there.get(name, now) for name in self.known}
         self.known = {
-            name: factor
-            for name, factor in self.known.items()
+            name: factors
+            for name, factors in self.known.items()
             if name in there or now - self._there[name] < (0.0 if room and name not in self._pinned else GONE_AFTER)
         }
 
@@ -64,12 +84,23 @@ class Enough:
         moved = {after: self.known[name] for name, after in names.items() if name in self.known}
         self.known = {name: factor for name, factor in self.known.items() if name not in names} | moved
 
-    def share(self, period: Period, component: Component) -> float | None:
-        """Give the share that has been enough, while the host is full."""
-        host, factor = load_of(period.host, component), self.known.get(component.name)
-        if factor is None or host is None or has_room(host):
-            return None
-        return factor * period.forces[component.name].original
+    def begin(self, component: str, channel: str, force: InForce) -> float:
+        """Give the share that a channel's new law goes on from where an earlier daemon, or another policy, has raised.
+
+        Who had asked for the most goes on from the share in force.
+        """
+        factors = self.known.get(component)
+        if not factors or force.share <= force.original:
+            return force.share
+        part = factors.get(channel, factors.get(ANY, 0.0)) / max(factors.values())
+        return max(force.original, force.share * part)
+
+    def factors(self, period: Period, component: Component, channels: Iterable[str]) -> Factors:
+        """Give what has been enough, by channel, while the host is full; who lacks in it had not asked for any."""
+        host, factors = load_of(period.host, component), self.known.get(component.name)
+        if factors is None or host is None or has_room(host):
+            return NOTHING
+        return dict.fromkeys(channels, factors[ANY]) if ANY in factors else factors
 
 
 def load_of(host: HostLoad | None, component: Component) -> HostLoad | None:

@@ -8,13 +8,13 @@ away from another.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from qioi.controller.bounding import Bounding, bound
-from qioi.controller.enough import Enough
+from qioi.controller.enough import Enough, Factors
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.alike import View, Views, answer_all
@@ -116,8 +116,8 @@ class Decisions:
 class Controller:
     """Holds the laws of all components, by component and channel."""
 
-    def __init__(self, policies: Mapping[str, Policy], enough: Mapping[str, float] | None = None) -> None:
-        """Begin; ``enough`` are factors on found shares that an earlier daemon has found enough, by component."""
+    def __init__(self, policies: Mapping[str, Policy], enough: Mapping[str, Factors] | None = None) -> None:
+        """Begin; ``enough`` are factors that an earlier daemon has found enough, by component."""
         self.enough = Enough(enough or {})
         self._laws: dict[str, dict[str, Law]] = {}
         #: The policy, the found share and the share that outweighs the neighbours, which each law was made for, by
@@ -125,6 +125,8 @@ class Controller:
         self._made_for: dict[str, dict[str, tuple[Policy, int, int]]] = {}
         #: The policies and these shares that all laws of a component were made for, by component.
         self._made_of: dict[str, tuple[tuple[Policy, ...], int, int]] = {}
+        #: The policies of a component that were asked last, each with what it asked for.
+        self._asked: dict[str, tuple[tuple[Policy, ...], tuple[tuple[int, int], ...]]] = {}
         self._viewed: tuple[Period, Mapping[str, View]] | None = None
         self._bounding = Bounding()
         self.adopt(policies)
@@ -158,7 +160,7 @@ class Controller:
         """Ask the laws about every component whose group exists; give the share that each wants, and where."""
         bounded = {name: policy for name, policy in self._policies.items() if policy.is_bounded}
         self._bounding.step(period, bounded, findings.outweighs)
-        self.enough.step(period)
+        self.enough.step(period, self._asks)
         for name in [name for name, force in period.forces.items() if force.taken_up]:
             self.forget(name)  # on cgroup v2 what was found is 1024 as ever, so its laws would not notice
         return tuple(
@@ -184,16 +186,22 @@ class Controller:
             return None
         force = period.forces[component.name]
         laws = self._laws_of(component.name, policies, force, findings.outweighs.get(component.name, 0))
+        channels = [one.channel for one in policies]
+        factors = self.enough.factors(period, component, channels)
 
         def ask_law(channel: str) -> tuple[Law, Verdict]:
-            return self._answer(laws[channel], period, findings, component, channel)
+            return self._answer(laws[channel], factors.get(channel), period, findings, component, channel)
 
         if len(policies) == 1:
-            channel = policies[0].channel
+            (channel,) = channels
             laws[channel], verdict = ask_law(channel)
-            return decide(component.name, force.share, verdict, channel, ((policies[0].priority, verdict.shares),))
+            asks: tuple[tuple[int, int], ...] = ((policies[0].priority, verdict.shares),)
+            self._asked[component.name] = policies, asks
+            return decide(component.name, force.share, verdict, channel, asks)
         views = self._views(period, findings)
-        answers = answer_all([one.channel for one in policies], laws, views, ask_law)
+        if factors and len(set(map(factors.get, channels))) > 1:  # channels differ in that, too
+            views = {name: View((views[name].kind, factors.get(name)), views[name].error) for name in channels}
+        answers = answer_all(channels, laws, views, ask_law)
         asks = tuple([(one.priority, answers[one.channel][1].shares) for one in policies])
         most = max([shares for _, shares in asks])
         best = next(one.channel for one in policies if answers[one.channel][1].shares == most)
@@ -201,6 +209,7 @@ class Controller:
         if verdict.error != views[best].error:
             verdict = ask_law(best)[1]
         laws |= {channel: law for channel, (law, _) in answers.items()}
+        self._asked[component.name] = policies, asks
         return decide(component.name, force.share, verdict, best, asks)
 
     def _laws_of(self, component: str, policies: tuple[Policy, ...], force: InForce, outweighs: int) -> dict[str, Law]:
@@ -209,8 +218,9 @@ class Controller:
         known = self._made_of.get(component)
         if known is not None and known[0] is policies and known[1:] == (found, outweighs):
             return laws
-        share = found if laws else force.share  # at first an earlier daemon, or another policy, set the share in force
+        new = not laws  # an earlier daemon, or another policy, set the share in force
         for policy in policies:
+            share = self.enough.begin(component, policy.channel, force) if new else found
             its = outweighs if policy.follows else 0
             laws[policy.channel] = self._law(laws.get(policy.channel), component, policy, found, share, its)
         self._made_of[component] = policies, found, outweighs
@@ -233,16 +243,26 @@ class Controller:
             )
         return self._viewed[1]
 
+    def _asks(self, component: str) -> Iterator[tuple[str, int]]:
+        """Give what each channel has asked for a component."""
+        policies, asks = self._asked.get(component, ((), ()))
+        return ((policy.channel, shares) for policy, (_, shares) in zip(policies, asks, strict=True))
+
     def _answer(
-        self, law: Law, period: Period, findings: Findings, component: Component, channel: str
+        self, law: Law, factor: float | None, period: Period, findings: Findings, component: Component, channel: str
     ) -> tuple[Law, Verdict]:
-        """Ask a component's law for one channel, and keep it within what the findings say."""
-        known = self.enough.share(period, component)
-        law, seen = resumed(law, known), see(period, findings, component, channel)
-        law, verdict = ask(law, seen if known is None else replace(seen, armed=True))
+        """Ask a component's law for one channel, and keep it within what the findings say.
+
+        ``factor``, on the share found, was enough for the channel.
+        """
+        seen = see(period, findings, component, channel)
+        if factor is not None:
+            law = resumed(law, factor * period.forces[component.name].original)
+            seen = replace(seen, armed=True)
+        law, verdict = ask(law, seen)
         if isinstance(law, Adaptive):
-            if (factor := self._bounding.factor(channel)) is not None:
-                verdict = bound(verdict, factor, law.default, law.bounds, period.forces[component.name].share)
+            if (part := self._bounding.factor(channel)) is not None:
+                verdict = bound(verdict, part, law.default, law.bounds, period.forces[component.name].share)
                 law = law.at(verdict.shares)
             elif (limit := findings.enough.get(component.name)) is not None:
                 law, verdict = within(limit, law, verdict, period.forces[component.name].share)
@@ -292,7 +312,7 @@ class Controller:
         after = {id(law): law.limited(shares, before) for law in laws.values()}
         laws |= {channel: after[id(law)] for channel, law in laws.items()}
 
-    def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: int, outweighs: int) -> Law:
+    def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: float, outweighs: int) -> Law:
         """Find the law to ask: the known one, unless its policy or its shares have changed.
 
         A new law, or one of a component whose share somebody else set before our first write, goes on from ``share``.
@@ -319,6 +339,7 @@ class Controller:
         self._laws.pop(component, None)
         self._made_for.pop(component, None)
         self._made_of.pop(component, None)
+        self._asked.pop(component, None)
 
 
 def decide(component: str, force: int, verdict: Verdict, channel: str, asks: tuple[tuple[int, int], ...]) -> Decision:
@@ -326,9 +347,9 @@ def decide(component: str, force: int, verdict: Verdict, channel: str, asks: tup
     return Decision(component, force, verdict.shares, verdict.reason, verdict.error, channel, verdict.working, asks)
 
 
-def resumed(law: Law, share: float | None) -> Law:
+def resumed(law: Law, share: float) -> Law:
     """Go on from what was enough, where a law is at its default: its component, or the daemon, was started anew."""
-    if share is None or not isinstance(law, Adaptive) or not law.share <= law.rest < share:
+    if not isinstance(law, Adaptive) or not law.share <= law.rest < share:
         return law
     return law.at(share)
 

@@ -23,9 +23,9 @@ _SURPLUS = -Tuning().surplus
 
 
 class View(NamedTuple):
-    """A channel as a law sees it beside its component. ``kind`` is a number that stands for all but ``error``."""
+    """A channel as a law sees it beside its component. ``kind`` stands for all but ``error``."""
 
-    kind: int
+    kind: Hashable
     error: float | None
 
 
@@ -67,7 +67,7 @@ def answer_all(
         else:
             known.append(channel)
     answers: dict[str, Answer] = {}
-    kinds: dict[tuple[int, int], dict[float | None, list[str]]] = {}
+    kinds: dict[tuple[int, Hashable], dict[float | None, list[str]]] = {}
     for (number, (kind, error)), its in same.items():
         if isinstance(laws[its[0]], Adaptive):
             kinds.setdefault((number, kind), {})[error] = its

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from qioi.controller.enough import ANY, Factors
+
 log = logging.getLogger("qioi")
 
 NAME, VERSION = "enough.json", 1
@@ -23,10 +25,14 @@ NEWS = 0.1
 
 
 class Document(msgspec.Struct, frozen=True):
-    """The file: factors on found shares, by the component's name."""
+    """The file: factors on found shares, by the component's name, and by the channel whose law had asked for them.
+
+    ``factors`` are the largest. An earlier daemon has written these alone, and reads no others.
+    """
 
     version: int
     factors: dict[str, float]
+    channels: dict[str, dict[str, float]] = {}
 
 
 class KnownShares:
@@ -34,10 +40,10 @@ class KnownShares:
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / NAME
-        self._stored: dict[str, float] = {}
+        self._stored: dict[str, Factors] = {}
         self._failed = False
 
-    def load(self) -> dict[str, float]:
+    def load(self) -> dict[str, Factors]:
         """Read it; without a file, or with one that is not ours, nothing is known."""
         try:
             with self._file.open("rb") as file:
@@ -50,20 +56,19 @@ class KnownShares:
         if document.version != VERSION:
             log.warning("%s: version %d, accepted is %d", self._file, document.version, VERSION)
             return {}
-        self._stored = {
-            name: factor for name, factor in document.factors.items() if math.isfinite(factor) and 1 < factor <= MOST
-        }
+        known = {name: believed(document.channels.get(name) or {ANY: one}) for name, one in document.factors.items()}
+        self._stored = {name: factors for name, factors in known.items() if factors}
         return dict(self._stored)
 
-    def store(self, known: Mapping[str, float]) -> None:
+    def store(self, known: Mapping[str, Factors]) -> None:
         """Replace it, if what is known has changed by much. A file that can't be written is said once."""
-        if known.keys() == self._stored.keys() and all(
-            abs(factor / self._stored[name] - 1) <= NEWS for name, factor in known.items()
-        ):
+        if known.keys() == self._stored.keys() and all(is_near(one, self._stored[name]) for name, one in known.items()):
             return
+        factors = {name: max(one.values()) for name, one in known.items()}
+        channels = {name: dict(one) for name, one in known.items() if ANY not in one}
         temporary = self._file.with_name(f"{NAME}.new")
         try:
-            temporary.write_bytes(msgspec.json.encode(Document(VERSION, dict(known))))
+            temporary.write_bytes(msgspec.json.encode(Document(VERSION, factors, channels)))
             temporary.replace(self._file)
             self._stored, self._failed = dict(known), False
         except OSError as error:
@@ -72,3 +77,15 @@ class KnownShares:
             if not self._failed:
                 log.warning("%s: %s: a restart will not know what is enough now", self._file, error.strerror)
             self._failed = True
+
+
+def believed(factors: Factors) -> Factors:
+    """Leave out what cannot be."""
+    return {channel: factor for channel, factor in factors.items() if math.isfinite(factor) and 1 < factor <= MOST}
+
+
+def is_near(one: Factors, other: Factors) -> bool:
+    """Whether nothing has changed by much."""
+    return one == other or (
+        one.keys() == other.keys() and all(abs(factor / other[channel] - 1) <= NEWS for channel, factor in one.items())
+    )

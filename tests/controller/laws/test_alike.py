@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from qioi.controller.enough import ANY, Factors
 from qioi.controller.findings.finder import Findings
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.adaptive import Adaptive
@@ -29,7 +30,7 @@ FULL = HostLoad(0.0, 0.9)
 class Everyone:
     """Asks a controller for each channel alone, so that no law's answer stands for another one's."""
 
-    def __init__(self, policies: dict[str, Policy], enough: dict[str, float]) -> None:
+    def __init__(self, policies: dict[str, Policy], enough: dict[str, Factors]) -> None:
         self._each = {name: Controller({name: one}, enough) for name, one in policies.items()}
 
     def decide(self, period: Period, findings: Findings) -> Decision:
@@ -89,13 +90,13 @@ owed = st.sampled_from([Threshold(100.0, "configuration")] * 8 + [Threshold(None
     st.lists(parts(), min_size=1, max_size=10),
     st.lists(policies, min_size=len(CHANNELS), max_size=len(CHANNELS)),
     st.lists(owed, min_size=len(CHANNELS), max_size=len(CHANNELS)),
-    st.sampled_from([{}, {"o": 5.0}]),
+    st.sampled_from([{}, {"o": {ANY: 5.0}}, {"o": {"c1": 5.0, "c2": 5.0, "c4": 2.0}}]),
 )
 def test_what_is_decided_is_what_asking_every_law_would_decide(
     times: Sequence[tuple[int, float, HostLoad, list[ChannelReading | None], Findings, int | None]],
     chosen: list[tuple[str, int, str, int]],
     thresholds: list[Threshold],
-    enough: dict[str, float],
+    enough: dict[str, Factors],
 ) -> None:
     given_policies = {
         channel: Policy(channel, law, ceiling=ceiling, beyond=beyond, priority=priority)
