@@ -7,7 +7,7 @@ is raised to it by a decision like any other, once the host is seen to be full.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from qioi.controller.laws.need import has_room
 from qioi.controller.levels.wants import InForce
@@ -35,10 +35,11 @@ class Enough:
         #: Components that had CPUs of their own when they were last there. Whether these have room is not known later.
         self._pinned: set[str] = set()
 
-    def step(self, period: Period, asked: Callable[[str], Iterable[tuple[str, int]]]) -> None:
+    def step(self, period: Period, asked: Callable[[str], Iterable[tuple[str, int]]], tried: Container[str]) -> None:
         """Learn from the shares in force while the host is full; forget what is back while it has room.
 
-        ``asked`` gives what channels asked for a component in the period before, in v1 units.
+        ``asked`` gives what channels asked for a component in the period before, in v1 units. Components
+        that are ``tried`` have been given less than what is enough.
         """
         self._forget_gone(period)
         heard = {name for name, one in period.channels.items() if one.age is not None}
@@ -53,7 +54,7 @@ class Enough:
             if has_room(host):
                 if force.share <= force.original:
                     self.known.pop(one.name, None)
-            elif force.share > force.original and not force.foreign:
+            elif force.share > force.original and not force.foreign and one.name not in tried:
                 asks, most, found = dict(asked(one.name)), force.share, force.original
                 learned = {
                     channel: (shares if shares < most else most) / found

@@ -23,6 +23,7 @@ from qioi.controller.laws.proportional import Proportional
 from qioi.controller.levels.cap import Held
 from qioi.controller.levels.wants import InForce, Want
 from qioi.controller.limiting import at_least, within
+from qioi.controller.on_trial import OnTrial
 from qioi.controller.period import Period
 from qioi.model import CEILING, Bounds, Component, Decision, Role
 
@@ -129,6 +130,7 @@ class Controller:
         self._asked: dict[str, tuple[tuple[Policy, ...], tuple[tuple[int, int], ...]]] = {}
         self._viewed: tuple[Period, Mapping[str, View]] | None = None
         self._bounding = Bounding()
+        self._on_trial = OnTrial()
         self.adopt(policies)
 
     def adopt(self, policies: Mapping[str, Policy]) -> None:
@@ -160,7 +162,8 @@ class Controller:
         """Ask the laws about every component whose group exists; give the share that each wants, and where."""
         bounded = {name: policy for name, policy in self._policies.items() if policy.is_bounded}
         self._bounding.step(period, bounded, findings.outweighs)
-        self.enough.step(period, self._asks)
+        self.enough.step(period, self._asks, self._on_trial)
+        self._on_trial.step(period, findings.limits, self._laws)
         for name in [name for name, force in period.forces.items() if force.taken_up]:
             self.forget(name)  # on cgroup v2 what was found is 1024 as ever, so its laws would not notice
         return tuple(
@@ -340,6 +343,7 @@ class Controller:
         self._made_for.pop(component, None)
         self._made_of.pop(component, None)
         self._asked.pop(component, None)
+        self._on_trial.forget(component)
 
 
 def decide(component: str, force: int, verdict: Verdict, channel: str, asks: tuple[tuple[int, int], ...]) -> Decision:

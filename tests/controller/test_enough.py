@@ -36,7 +36,7 @@ def period(
 
 def learn(enough: Enough, seen: Period) -> None:
     """Go through a period in which the red channel has asked for all that is in force."""
-    enough.step(seen, lambda name: [("red", seen.forces[name].share)])
+    enough.step(seen, lambda name: [("red", seen.forces[name].share)], ())
 
 
 def test_it_learns_while_the_host_is_full_and_forgets_what_is_back_while_it_has_room() -> None:

@@ -1,0 +1,44 @@
+"""Laws of components whose shares are on trial: they go on from where they stood, and not from what was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qioi.controller.findings.limits import Limit, Reason
+from qioi.controller.laws.law import Law
+from qioi.controller.laws.need import has_room
+from qioi.controller.period import Period
+from qioi.model import MAX_SHARES
+
+
+class OnTrial:
+    """What laws had come to before a trial gave their components less, by component and channel."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, dict[str, float]] = {}
+
+    def __contains__(self, component: object) -> bool:
+        """Whether the share in force in this period was given by a trial."""
+        return component in self._before
+
+    def step(self, period: Period, limits: Mapping[str, Limit], laws: Mapping[str, dict[str, Law]]) -> None:
+        """Take one period's limits in; set laws to what they had come to whose components may have it again.
+
+        Where the neighbours are gone nobody needs it.
+        """
+        tried = {name for name, limit in limits.items() if gives_less(limit)}
+        for name in tried - self._before.keys():
+            self._before[name] = {channel: law.share for channel, law in laws.get(name, {}).items()}
+        for name in self._before.keys() - tried:
+            before, its = self._before.pop(name), laws.get(name, {})
+            if period.host is None or not has_room(period.host.of(name)):
+                its |= {channel: its[channel].at(before[channel]) for channel in before.keys() & its.keys()}
+
+    def forget(self, component: str) -> None:
+        """Drop what is known of a component that is gone or was recreated."""
+        self._before.pop(component, None)
+
+
+def gives_less(limit: Limit) -> bool:
+    """Whether it is of a trial of shares, or of one that has let go of them, and bounds anything."""
+    return limit.reason in {Reason.TRIED, Reason.NO_EFFECT} and limit.most is not None and limit.most < MAX_SHARES
