@@ -84,7 +84,7 @@ class Spark:
     def prepare(self) -> None:
         """Start the cluster and wait until the job has sorted once; it then waits for :meth:`start`."""
         home = spark_home()
-        self._scratch.mkdir(parents=True, exist_ok=True)
+        self._temporary.mkdir(parents=True, exist_ok=True)
         self._done.unlink(missing_ok=True)  # rounds of an earlier run
         for group in self.groups:
             group.create(DEFAULT_SHARES)
@@ -144,6 +144,10 @@ class Spark:
     def _done(self) -> Path:
         return self._directory / "spark-rounds.jsonl"
 
+    @property
+    def _temporary(self) -> Path:
+        return self._scratch / "local"
+
     def _log(self, name: str) -> Path:
         return self._directory / f"{name}.log"
 
@@ -158,7 +162,6 @@ class Spark:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": EXECUTOR_MEMORY,
-            "spark.local.dir": str(self._scratch / "local"),
             "spark.sql.warehouse.dir": str(self._scratch / "warehouse"),
         }
         flags = [text for key, value in settings.items() for text in ("--conf", f"{key}={value}")]
@@ -169,8 +172,13 @@ class Spark:
         self._start("spark-driver", command, home)
 
     def _start(self, name: str, command: list[str], home: Path) -> None:
+        # What is killed leaves its temporary files. A worker tells its executors where they keep theirs, and goes by
+        # its environment: an application's `spark.local.dir` is not asked.
+        java = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} '-Djava.io.tmpdir={self._temporary}'"
         environment = {
             "SPARK_HOME": str(home),
+            "SPARK_LOCAL_DIRS": str(self._temporary),
+            "JAVA_TOOL_OPTIONS": java.lstrip(),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_NO_DAEMONIZE": "1",

@@ -80,6 +80,7 @@ def test_a_host_without_spark_is_told_how_to_have_it(monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 @pytest.mark.host
 def test_a_cluster_sorts_in_groups_of_its_own(tree: Tree, tmp_path: Path) -> None:
+    before = temporary_files()
     spark = Spark(tree, 1, tmp_path, records=20_000)
     try:
         spark.prepare()
@@ -99,6 +100,12 @@ def test_a_cluster_sorts_in_groups_of_its_own(tree: Tree, tmp_path: Path) -> Non
         spark.stop()
     assert not [pid for pid in pids if lives(pid)]
     assert not (tmp_path / "spark").exists()
+    assert temporary_files() <= before
+
+
+def temporary_files() -> set[Path]:
+    """List what executors keep, and libraries that the virtual machines unpack, in the host's own folder."""
+    return {path for pattern in ("spark-*", "lib*.so*") for path in Path("/tmp").glob(pattern)}
 
 
 def lives(pid: int) -> bool:
