@@ -172,7 +172,7 @@ var errUnsettled = errors.New("the write has not taken place yet")
 // errOverwritten says that a value does not tell whether a write took place before another client's, or failed for it.
 var errOverwritten = errors.New("another client has written the key since")
 
-// tookPlace judges a write by the value that is found. No two writes of a run have the same value.
+// tookPlace judges a write by the value that is found. No two updates have the same one: see options.checkUnique.
 func tookPlace(found, old, value []byte) (bool, error) {
 	switch {
 	case bytes.Equal(found, value):

@@ -30,6 +30,34 @@ func TestARingsNodesAreTakenInTurn(t *testing.T) {
 	require.ErrorContains(t, err, `system cassandra has no chaincode "scm": accepted is kv`)
 }
 
+// TestValuesThatTellNoUpdateFromAnotherAreRefused; a key that is inserted is nobody else's.
+func TestValuesThatTellNoUpdateFromAnotherAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		system, workload string
+		size             int
+		refused          bool
+	}{
+		{"cassandra", "update", uniqueSize - 1, true},
+		{"cassandra", "ycsb50", 1, true},
+		{"cassandra", "update", uniqueSize, false},
+		{"cassandra", "insert", 1, false},
+		{"cassandra", "put", 1, false},
+		{"mariadb", "update", 1, false},
+	} {
+		net, err := readNetwork(writeReplicas(t, t.TempDir(), c.system, "127.0.0.1:9042"))
+		require.NoError(t, err)
+		o := &options{clients: 1, workload: c.workload, consistency: "one"}
+		o.knobs.accounts, o.knobs.valueSize = 10, c.size
+		made, _, err := o.build(net)
+		if c.refused {
+			require.ErrorContains(t, err, fmt.Sprintf("--value-size %d: cassandra's updates are told apart by their values: at least 29 bytes", c.size), c)
+			continue
+		}
+		require.NoError(t, err, c)
+		require.NoError(t, made.close())
+	}
+}
+
 func TestWhichErrorsLeaveAWriteOpen(t *testing.T) {
 	for err, open := range map[error]bool{
 		&gocql.RequestErrWriteTimeout{WriteType: "CAS"}:   true,

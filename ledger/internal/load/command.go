@@ -185,6 +185,9 @@ func (o *options) build(net *description) (_ *run, about About, err error) {
 	if about.Workload, r.work, err = findWorkload(o.chaincode, o.workload, o.knobs); err != nil {
 		return nil, about, err
 	}
+	if err = o.checkUnique(r.work, net.system()); err != nil {
+		return nil, about, err
+	}
 	if o.breakdown {
 		if net.system() != systemLedger {
 			return nil, about, fmt.Errorf("--breakdown asks a ledger's nodes, and %s has none", net.system())

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 )
@@ -8,13 +9,14 @@ import (
 // kv writes values of one size to keys that it chooses; a share of its transactions only read.
 type kv struct {
 	chooser
+	run      string
 	function string
 	reads    float64
 	filler   []byte
 }
 
 func newKV(o workloadOptions, function string, reads float64) *kv {
-	w := &kv{chooser: newChooser(o), function: function, reads: reads, filler: make([]byte, o.valueSize)}
+	w := &kv{chooser: newChooser(o), run: newRunID(), function: function, reads: reads, filler: make([]byte, o.valueSize)}
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789"
 	r := w.random(-1)
 	for i := range w.filler {
@@ -30,7 +32,7 @@ func (w *kv) setup() []call {
 	}
 	calls := make([]call, w.accounts)
 	for i := range calls {
-		calls[i] = call{[]byte("put"), chosen(i), slices.Clone(w.filler)}
+		calls[i] = call{[]byte("put"), chosen(i), w.value(-1 - i)}
 	}
 	return calls
 }
@@ -46,23 +48,34 @@ func (w *kv) call(i int) call {
 
 func chosen(key int) []byte { return strconv.AppendInt([]byte("key-"), int64(key), 10) }
 
-// value is unique by the number of the transaction.
+// uniqueSize is how long a value begins that no other one begins with: a run's id, a number of up to 20 characters, and
+// a byte that no filler has, by which the number ends.
+const uniqueSize = runIDSize + 20 + 1
+
+// checkUnique refuses values that are too small to be unique, where it is a value that tells what became of an update.
+func (o *options) checkUnique(w workload, system string) error {
+	updates, ok := w.(*kv)
+	if !ok || updates.function != "update" || system != systemCassandra || o.knobs.valueSize >= uniqueSize {
+		return nil
+	}
+	return fmt.Errorf("--value-size %d: cassandra's updates are told apart by their values: at least %d bytes are accepted",
+		o.knobs.valueSize, uniqueSize)
+}
+
+// value is unique by the run and the number of the transaction, if it has room for both (uniqueSize).
 func (w *kv) value(i int) []byte {
 	value := slices.Clone(w.filler)
-	copy(value, strconv.Itoa(i))
+	copy(value, w.run+strconv.Itoa(i)+".")
 	return value
 }
 
 // inserts makes a new key with each of its writes, so that no two conflict; a share of its transactions read keys that
 // were there before.
-type inserts struct {
-	kv
-	run string
-}
+type inserts struct{ kv }
 
 func newInserts(o workloadOptions, reads float64) *inserts {
 	o.preload = reads > 0
-	return &inserts{kv: *newKV(o, "insert", reads), run: newRunID()}
+	return &inserts{*newKV(o, "insert", reads)}
 }
 
 func (w *inserts) call(i int) call {

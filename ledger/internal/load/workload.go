@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// workload says what transaction i does. A call depends on i and the seed alone,
+// workload says what transaction i does. But for the run's id in what it creates, a call depends on i and the seed alone,
 // so that runs can be repeated whatever the timing.
 type workload interface {
 	// setup is the list of transactions that must be in place before the run.
@@ -94,9 +94,12 @@ func findWorkload(chaincode, name string, o workloadOptions) (string, workload, 
 	return "", nil, fmt.Errorf("chaincode %s has no workload %q: %s are accepted", chaincode, name, strings.Join(names, ", "))
 }
 
-// newRunID keeps the accounts that two runs create on one ledger apart.
+// runIDSize is the length of a run's id.
+const runIDSize = 8
+
+// newRunID keeps what two runs create on one ledger apart: accounts, keys, values.
 func newRunID() string {
-	var id [4]byte
+	var id [runIDSize / 2]byte
 	_, _ = rand.Read(id[:]) // it is documented never to fail
 	return hex.EncodeToString(id[:])
 }
