@@ -27,7 +27,7 @@ func TestARingsNodesAreTakenInTurn(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"127.0.0.2"}, one.config.Hosts)
 	_, err = newCassandra(nodes, 2, &options{chaincode: "scm"})
-	require.ErrorContains(t, err, `system cassandra has no chaincode "scm": accepted is kv`)
+	require.ErrorContains(t, err, `--chaincode "scm": system cassandra has kv`)
 }
 
 // TestValuesThatTellNoUpdateFromAnotherAreRefused; a key that is inserted is nobody else's.

@@ -52,10 +52,10 @@ type mysqlServer struct {
 	prepared map[string]*sql.Stmt
 }
 
-func newMySQL(node endpoint, o *options) (*mysqlServer, error) {
+func newMySQL(system string, node endpoint, o *options) (*mysqlServer, error) {
 	schema, ok := sqlSchemas[o.chaincode]
 	if !ok {
-		return nil, unknownSchema("mysql", o.chaincode, strings.Join(slices.Sorted(maps.Keys(sqlSchemas)), ", "))
+		return nil, unknownSchema(system, o.chaincode, strings.Join(slices.Sorted(maps.Keys(sqlSchemas)), ", "))
 	}
 	config := mysql.NewConfig()
 	config.User, config.DBName, config.Net, config.Addr = "qioi", "qioi", "tcp", node.address

@@ -86,7 +86,7 @@ func TestMariaDBIsDrivenLikeALedger(t *testing.T) {
 	assert.Equal(t, int64(200), r.Kinds["get"].Committed+r.Kinds["insert"].Committed)
 
 	o := &options{chaincode: "kv", clients: 1}
-	direct, err := newMySQL(endpoint{address: addressOf(t, network)}, o)
+	direct, err := newMySQL(systemMariaDB, endpoint{address: addressOf(t, network)}, o)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, direct.close()) }()
 	text, err := os.ReadFile(record)
@@ -108,7 +108,7 @@ func TestMariaDBIsDrivenLikeALedger(t *testing.T) {
 		assert.Equal(t, int64(5), r.Committed, r.Failures)
 	}
 	_, err = execute(context.Background(), t, "--network", network, "--rate", "10", "--chaincode", "smallbank")
-	require.ErrorContains(t, err, `system mysql has no chaincode "smallbank"`)
+	require.ErrorContains(t, err, `--chaincode "smallbank": system mariadb has kv, scm`)
 }
 
 func addressOf(t *testing.T, network string) string {
@@ -120,7 +120,7 @@ func addressOf(t *testing.T, network string) string {
 
 // TestAWriteThatGotNoConnectionIsNotLost: it was not sent.
 func TestAWriteThatGotNoConnectionIsNotLost(t *testing.T) {
-	server, err := newMySQL(endpoint{address: addressOf(t, startMariaDB(t))}, &options{chaincode: "kv", clients: 1})
+	server, err := newMySQL(systemMariaDB, endpoint{address: addressOf(t, startMariaDB(t))}, &options{chaincode: "kv", clients: 1})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, server.close()) }()
 	require.NoError(t, server.setup(context.Background()))

@@ -42,7 +42,7 @@ func TestDatabaseAndContractGiveTheSameAnswers(t *testing.T) {
 	if network == "" {
 		network = startMariaDB(t)
 	}
-	server, err := newMySQL(endpoint{address: addressOf(t, network)}, &options{chaincode: "scm", clients: 1})
+	server, err := newMySQL(systemMariaDB, endpoint{address: addressOf(t, network)}, &options{chaincode: "scm", clients: 1})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, server.close()) }()
 	for _, table := range []string{"contracts", "orders", "inventories"} {

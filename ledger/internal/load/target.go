@@ -65,7 +65,7 @@ func (o *options) opening(net *description, channel string) (opening, []string, 
 			return nil, nil, err
 		}
 		// Only the first one, the primary, takes writes; what it has acknowledged is read there.
-		return func(int) (target, error) { return newMySQL(nodes[0], o) }, names(nodes[:1]), nil
+		return func(int) (target, error) { return newMySQL(net.Mode, nodes[0], o) }, names(nodes[:1]), nil
 	}
 	endpoints, err := net.endpoints(o.peers)
 	if err != nil {
@@ -124,5 +124,5 @@ var readers = map[string]map[string]bool{
 }
 
 func unknownSchema(system, name, accepted string) error {
-	return fmt.Errorf("system %s has no chaincode %q: accepted is %s", system, name, accepted)
+	return fmt.Errorf("--chaincode %q: system %s has %s", name, system, accepted)
 }
