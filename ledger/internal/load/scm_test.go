@@ -35,6 +35,35 @@ func TestTheSupplyChainIsMostlyTransactions(t *testing.T) {
 	}
 }
 
+// TestInventoriesAreThoseOfTheFirstContracts, whatever the seeds of the runs that a ledger has seen: an analysis of all of
+// them would cost the more the longer it has run.
+func TestInventoriesAreThoseOfTheFirstContracts(t *testing.T) {
+	made := map[[2]string]bool{}
+	take := func(c call) {
+		for _, vendor := range c[2:4] {
+			made[[2]string{string(vendor), string(c[4])}] = true
+		}
+	}
+	for _, c := range newSCM(workloadOptions{accounts: scmContracts, seed: 1}, 0.95).setup() {
+		take(c)
+	}
+	first := len(made)
+	assert.InDelta(t, 9500, first, 100)
+	for seed := range uint64(5) {
+		w := newSCM(workloadOptions{accounts: scmContracts, seed: seed}, 0.95)
+		calls := w.setup()
+		for i := range 5000 {
+			calls = append(calls, w.call(i))
+		}
+		for _, c := range calls {
+			if string(c[0]) == "create_contract" {
+				take(c)
+			}
+		}
+	}
+	assert.Zero(t, len(made)-first, "inventories that were made later")
+}
+
 // TestDatabaseAndContractGiveTheSameAnswers sends one seeded sequence through both, refusals among them. QIOI_MYSQL may
 // name the network.json of a running MySQL or MariaDB whose tables may be changed; without it, MariaDB is started.
 func TestDatabaseAndContractGiveTheSameAnswers(t *testing.T) {
