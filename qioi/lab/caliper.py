@@ -26,6 +26,7 @@ from qioi.lab.caliper_files import (
     find_benchmark,
     find_configs,
     msp_ids,
+    observer,
     user_network,
 )
 from qioi.lab.caliper_result import Round, parse, progress
@@ -87,7 +88,7 @@ def run(name: str, target: Target, overrides: Overrides, output: Path, *, say: S
     document = benchmark(source, configs, target.network, overrides)
     output = make_folder(output)
     observers = (document.get("monitors") or {}).get("transaction") or []
-    ours = {"module": str(configs / "observers" / "latency.js"), "options": {"directory": str(output)}}
+    ours = {"module": str(observer(configs)), "options": {"directory": str(output)}}
     document["monitors"] = {**(document.get("monitors") or {}), "transaction": [*observers, ours]}
     for file, content in (("network.yaml", target.network), ("benchmark.yaml", document)):
         (output / file).write_text(yaml.safe_dump(content, sort_keys=False))

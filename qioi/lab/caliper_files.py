@@ -188,14 +188,25 @@ def benchmark(path: Path, configs: Path, network: Document, overrides: Overrides
 
 
 def digest(path: Path, configs: Path, label: str) -> str:
-    """Give the SHA-256 of what a round of a benchmark file says, and of its workload module."""
+    """Give the SHA-256 of what is run for a round of a benchmark file.
+
+    Those are the file itself, the workload's module, all of our modules if it is one of them (they import each other),
+    and our observer.
+    """
     document = load_mapping(path)
     caliper_shapes.check(caliper_shapes.Benchmark, document, path)
-    found = hashlib.sha256(path.read_bytes())
+    files = [path, observer(configs)]
     for entry in document["test"]["rounds"]:
         if str(entry["label"]) == label:
-            found.update(_module(entry, path, configs).read_bytes())
-    return found.hexdigest()
+            module = _module(entry, path, configs)
+            files += sorted(module.parent.glob("*.js")) if _is_ours(module, configs) else [module]
+    each = (hashlib.sha256(file.read_bytes()).digest() for file in files)
+    return hashlib.sha256(b"".join(each)).hexdigest()
+
+
+def observer(configs: Path) -> Path:
+    """Find the module that takes down each transaction's times."""
+    return configs / "observers" / "latency.js"
 
 
 def _apply(path: Path, rounds: list[Document], overrides: Overrides) -> None:
@@ -227,6 +238,10 @@ def _module(entry: Document, path: Path, configs: Path) -> Path:
     return _locate(str(entry["workload"]["module"]), (path.resolve().parent, configs), where)
 
 
+def _is_ours(module: Path, configs: Path) -> bool:
+    return module.parent == configs / "workloads"
+
+
 def _resolve_workload(entry: Document, path: Path, configs: Path, network: Document) -> None:
     where = f"{path}: round {entry['label']}"
     workload = entry["workload"]
@@ -234,7 +249,7 @@ def _resolve_workload(entry: Document, path: Path, configs: Path, network: Docum
     workload["module"] = str(module)
     arguments = workload["arguments"] = dict(workload.get("arguments") or {})
     contract = arguments.get("contractId")
-    if module.parent == configs / "workloads":
+    if _is_ours(module, configs):
         # Our own: the file's name begins with the contract's, and workers take the organisations in turn.
         contract = contract or module.stem.split("-")[0]
         arguments.setdefault("invokerMspIds", msp_ids(network))

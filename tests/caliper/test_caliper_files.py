@@ -14,7 +14,9 @@ from qioi.lab.caliper_files import (
     benchmark,
     bundled_network,
     contract_ids,
+    digest,
     find_benchmark,
+    find_configs,
     msp_ids,
     user_network,
 )
@@ -197,6 +199,29 @@ def test_a_benchmark_of_the_users_own(configs: Path, tmp_path: Path) -> None:
     assert test["rounds"][0]["workload"] == {"module": str((tmp_path / "load.js").resolve()), "arguments": {}}
     with pytest.raises(LabError, match="marbles, simple, smallbank, or a Caliper benchmark file is accepted"):
         find_benchmark("nix", configs)
+
+
+def test_a_digest_is_of_all_that_a_round_runs(tmp_path: Path) -> None:
+    """Our modules import each other; one of the user's own needs none of ours."""
+    configs = tmp_path / "caliper-configs"
+    shutil.copytree(find_configs(), configs)
+    mine, entry = tmp_path / "mine.yaml", {"label": "a", "rateControl": {"type": "fixed-load"}}
+    mine.write_text(yaml.safe_dump({"test": {"rounds": [{**entry, "workload": {"module": "load.js"}}]}}))
+    (tmp_path / "load.js").touch()
+    ours = find_benchmark("marbles", configs)
+    label = str(yaml.safe_load(ours.read_text())["test"]["rounds"][0]["label"])
+
+    def changed(file: Path) -> tuple[bool, bool]:
+        """Whether a change of this file changes the digest of ours, and of the user's own."""
+        before = digest(ours, configs, label), digest(mine, configs, "a")
+        file.write_text(file.read_text() + "\n")
+        return digest(ours, configs, label) != before[0], digest(mine, configs, "a") != before[1]
+
+    for name in ("contract-workload", "marbles-workload", "marbles-init"):
+        assert changed(configs / "workloads" / f"{name}.js") == (True, False), name
+    assert changed(configs / "observers" / "latency.js") == (True, True)
+    assert changed(ours) == (True, False)
+    assert changed(mine) == changed(tmp_path / "load.js") == (False, True)
 
 
 @pytest.mark.parametrize(
