@@ -24,6 +24,7 @@ from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.network import Network, Node, load_network, parse_node
 from qioi.lab.options import LabOptions
+from qioi.lab.site import Manner, Site
 from qioi.lab.systems import exporters
 from qioi.lab.systems.cassandra import TOKENS, CassandraSystem, sees
 from qioi.lab.systems.exporters import COUNTS
@@ -33,6 +34,7 @@ from qioi.model import Role
 from qioi.model.counting import Count
 from qioi.monitor.metrics.exposition import parse_page
 from qioi.processes.errors import LabError
+from qioi.processes.tree import Program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -203,6 +205,20 @@ def test_a_server_has_an_exporter_where_it_is_installed(monkeypatch: pytest.Monk
         assert replica.metrics == ("http://127.0.0.1:20050/metrics" if found else "")
         document = yaml.safe_load(daemon_config(Lab(folder), network, law="adaptive", threshold=9))
         assert ("throughput" in document["channels"]["mychannel"]) == bool(found)
+
+
+def test_an_exporter_of_any_version_finds_its_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """From 0.15 on it goes by a file alone, and ends at once without one."""
+    monkeypatch.setattr(exporters, "find_mysqld_exporter", lambda: "/bin/true")
+    server, exporter = MySqlSystem(tmp_path, LabOptions(system="mysql", base_port=20_000)).lay_out().nodes
+    programs: list[Program] = []
+    tree: Any = SimpleNamespace(start=programs.append)
+    exporters.start_mysqld_exporter(Site(tmp_path, tree, ["mychannel"], Manner()), exporter, server, USER)
+    (program,) = programs
+    assert program.environment == {"DATA_SOURCE_NAME": "qioi@tcp(127.0.0.1:20000)/"}
+    (file,) = (Path(flag.partition("=")[2]) for flag in program.argv if flag.startswith("--config.my-cnf="))
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text() == "[client]\nuser=qioi\nhost=127.0.0.1\nport=20000\n"
 
 
 def test_mysql_has_one_node() -> None:

@@ -79,9 +79,16 @@ def exporter_node(address: str) -> dict[str, object]:
 
 
 def start_mysqld_exporter(site: Site, node: Node, server: Node, user: str) -> None:
-    """Start a server's exporter."""
-    command = [str(find_mysqld_exporter()), f"--web.listen-address={node.address}", *COLLECTORS]
-    site.start(node, command, {"DATA_SOURCE_NAME": f"{user}@tcp({server.address})/"})
+    """Start a server's exporter, for a user without a password.
+
+    Up to 0.14 it takes such a user from the environment alone, and from 0.15 on from a file alone.
+    """
+    host, _, port = server.address.rpartition(":")
+    file = site.directory / "nodes" / f"{node.name}.cnf"
+    file.touch(0o600)
+    file.write_text(f"[client]\nuser={user}\nhost={host}\nport={port}\n")
+    flags = [f"--web.listen-address={node.address}", f"--config.my-cnf={file}", *COLLECTORS]
+    site.start(node, [str(find_mysqld_exporter()), *flags], {"DATA_SOURCE_NAME": f"{user}@tcp({server.address})/"})
 
 
 def jmx_agent(jars: Path, address: str, folder: Path) -> str:
