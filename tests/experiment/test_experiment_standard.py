@@ -50,6 +50,15 @@ def test_neighbours_backlogs_have_their_time_to_go(name: str) -> None:
     assert plan.cells[0].timing.settling >= SETTLED or not any(map(settles, plan.cells))
 
 
+def test_inserts_at_once_come_when_the_blocks_before_are_cut() -> None:
+    """Chance decides whether those that come as a block's timer ends join it."""
+    spec = catalogue.find("thesis_4_5")
+    between = {load.burst / load.rate for load in spec.loads.values() if load.burst and load.rate}
+    timers = {network.timeout for network in spec.networks.values() if network.timeout}
+    assert timers == {2.0}
+    assert min(between) >= 1.5 * max(timers)
+
+
 def test_a_standard_has_its_own_times_and_points(document: dict[str, Any], tmp_path: Path) -> None:
     document["timing"]["profile"] = 2.0
     document["standard"] = {"warmup": 0.4, "duration": 1.5, "arms": ["s1"]}
