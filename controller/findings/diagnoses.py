@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Container, Mapping, Set
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from qioi.controller.findings.bottleneck import (
     HOPELESS,
@@ -149,9 +150,10 @@ def is_divided(group: str, levels: tuple[Level, ...]) -> bool:
     return any(one.group.startswith(f"{group}/") and (one.foreign or 0.0) >= INSIDE for one in levels)
 
 
-def see(period: Period, channel: str) -> Seen:
-    """Put together what a channel does and what it is owed."""
-    return look(period.now, period.channels.get(channel), period.owed[channel], period.host)
+def see(period: Period, channel: str, presumed: Container[str] = ()) -> Seen:
+    """Put together what a channel does and what it is owed; ``presumed`` names channels taken to be sent to."""
+    one = look(period.now, period.channels.get(channel), period.owed[channel], period.host)
+    return replace(one, presumed=True) if channel in presumed else one
 
 
 def look(now: float, reading: ChannelReading | None, owed: Threshold, host: HostLoad | None = None) -> Seen:

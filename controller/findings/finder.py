@@ -86,7 +86,7 @@ class Finder:
         presumed = self._unheard.step(now, components, channels, period.heard, period.delays, period.host)
         burning = self._burners.step(period)
         rivals = self._contention.step(period, burning)
-        enough = self._enough.step(period)
+        enough = self._enough.step(period, presumed)
         minimum, outside = self._minimum.step(period), out_of_reach(period)
         limits = strictest(period.forces, rivals.limits, minimum, outside, found.limits, burning)
         tried = tried or self._enough.is_trying(now)

@@ -8,6 +8,8 @@ At a neighbour's coming the law has all that it may raise to: what has piled up 
 components go down to what is enough. If the channel then does less than before, or no longer what it is owed, they get
 it all back at once, and the next try is put off. A channel that does less than it is owed keeps it all.
 
+A silence of somebody who is not taken to send (unheard.py) says nothing, and asks for nothing.
+
 Beside heavy neighbours what outweighs them may be more than a law would raise to. So a ceiling that nobody has stated
 follows them. It never comes down on a share that is in force: that is for the law to release.
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +27,8 @@ from qioi.controller.findings.diagnoses import see
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.backoff import Backoff
 from qioi.controller.laws.beyond import Block, Rate, rate_of
-from qioi.controller.laws.need import is_below, room_for
+from qioi.controller.laws.law import Seen
+from qioi.controller.laws.need import ACTIVE, is_active, is_below, room_for
 from qioi.controller.period import Period
 from qioi.model import CEILING, MAX_SHARES, Component
 from qioi.model.groups import parent_of
@@ -53,7 +56,8 @@ class Course(Struct, frozen=True):
     """One channel's. ``full``: its components may have all that their law asks for.
 
     ``since`` is when that, or its contrary, began; ``below_since`` since when A is less than is owed. ``before`` is A
-    with all of it. ``tries`` puts off the next try of less.
+    with all of it. ``tries`` puts off the next try of less. ``silent``: nobody is taken to send. A silence is a part of
+    A until ``mixed_until``.
     """
 
     full: bool = True
@@ -62,17 +66,30 @@ class Course(Struct, frozen=True):
     before: float | None = None
     tries: Backoff = Backoff()
     blocks: tuple[Block, ...] = ()
+    silent: bool = False
+    mixed_until: float = -math.inf
 
-    def step(self, now: float, below: bool, block: Block | None) -> Course:
+    def step(self, seen: Seen, block: Block | None) -> Course:
         """Take one period in; ``block`` is the last one that was committed."""
-        blocks = self.blocks
+        if not is_active(seen):
+            return replace(self, silent=True)
+        before = self
+        if self.silent and not seen.presumed:
+            before = replace(self, below_since=math.inf, blocks=(), mixed_until=seen.now + ACTIVE)
+        return before._hear(seen, block)
+
+    def _hear(self, seen: Seen, block: Block | None) -> Course:
+        """Take in a period in which somebody sends. Unless that is presumed, nothing is known since the last commit."""
+        now, blocks = seen.now, self.blocks
+        until = now if seen.presumed else now - (seen.commit_age or 0.0)
         if block is not None and blocks and block.source != blocks[-1].source:
             blocks = ()
         if block is not None and (not blocks or block.total != blocks[-1].total):
             blocks = (*(one for one in blocks if now - OVER <= one.time and one.total < block.total), block)
-        one = replace(self, blocks=blocks, below_since=min(self.below_since, now) if below else math.inf)
-        rate = rate_of(blocks, max(now - OVER, self.since), now)
-        return one._with_all(now, rate) if self.full else one._with_enough(now, rate)
+        below_since = min(self.below_since, max(now, self.mixed_until)) if is_below(seen) else math.inf
+        one = replace(self, blocks=blocks, below_since=below_since, silent=False)
+        rate = rate_of(blocks, max(now - OVER, self.since), until)
+        return one._with_all(now, rate) if self.full else one._with_enough(now, rate, until)
 
     def _with_all(self, now: float, rate: Rate | None) -> Course:
         """Try what should be enough, unless that may be why less is done than is owed."""
@@ -81,12 +98,12 @@ class Course(Struct, frozen=True):
             return self
         return replace(self, full=False, since=now, before=rate and rate.value)
 
-    def _with_enough(self, now: float, rate: Rate | None) -> Course:
-        """Give it all back where less has hurt."""
+    def _with_enough(self, now: float, rate: Rate | None, until: float) -> Course:
+        """Give it all back where less has hurt, as far as is known ``until`` a moment."""
         fallen = False
         if rate is not None and self.before is not None and SHOWS <= now - self.since <= TRIAL:
             fallen = rate.value < (1 - OTHER * rate.noise) * self.before
-        if not fallen and now - self.below_since < LASTS:
+        if not fallen and until - self.below_since < LASTS:
             return self
         return replace(self, full=True, since=now, tries=self.tries.hurt(now, FIRST, MOST))
 
@@ -106,8 +123,11 @@ class JustEnough:
         self._full_at: float | None = None  # when a component's CPUs last had no room
         self._seen: dict[str, tuple[float, int]] = {}  # when each neighbour was last seen to run, and its weight
 
-    def step(self, period: Period) -> dict[str, Limit]:
-        """Take one period in; give the limits of components whose channels have what is enough, by name."""
+    def step(self, period: Period, presumed: Container[str] = ()) -> dict[str, Limit]:
+        """Take one period in; give the limits of components whose channels have what is enough, by name.
+
+        ``presumed`` names channels that make no commits, but are taken to be sent to.
+        """
         if period.host is None:
             return self._limits
         room = room_for(period.host, (one.name for one in period.components))
@@ -125,7 +145,7 @@ class JustEnough:
             if reading is not None and reading.committed is not None and reading.age is not None:
                 block = Block(now - reading.age, reading.committed, reading.source)
             known = before.get(channel) or Course(since=now)
-            self._courses[channel] = known.step(now, is_below(see(period, channel)), block)
+            self._courses[channel] = known.step(see(period, channel, presumed), block)
         beside = self._beside()
         pinned = period.host.pinned
         factors = {one.name: self._factors(period, one, beside, one.name in pinned) for one in period.components}
@@ -155,9 +175,10 @@ class JustEnough:
         self._seen = {group: one for group, one in self._seen.items() if now - one[0] <= KEPT}
 
     def _has_all(self, component: Component) -> bool:
-        """Whether a channel of a component is to have all that its law asks for."""
-        courses = self._courses
-        return any(courses[one].full for one in component.channels or courses if one in courses)
+        """Whether a channel of a component is to have all that its law asks for: one that is silent, if all are."""
+        its = [self._courses[one] for one in component.channels or self._courses if one in self._courses]
+        heard = [one for one in its if not one.silent]
+        return any(one.full for one in heard or its)
 
     def _beside(self) -> dict[str, tuple[int, int]]:
         """Give, by the group above them, the weight of all neighbours and that of the heaviest one."""

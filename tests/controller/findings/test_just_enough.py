@@ -28,7 +28,10 @@ def neighbours(count: int, weight: int = 1024, parent: str = "docker") -> dict[s
 
 @dataclass
 class Site:
-    """One peer of one channel, and the neighbours that run; a second a period, in which ``tps`` are committed."""
+    """One peer of one channel, and the neighbours that run; a second a period, in which ``tps`` are committed.
+
+    A is of the last ``window`` periods. ``idle`` has what else the peer's other channels are owed.
+    """
 
     owed: float | None = 1000.0
     tps: float = 1000.0
@@ -38,9 +41,13 @@ class Site:
     found: int = 1024
     channels: tuple[str, ...] = ("red",)
     share: int = 16_384
+    window: int = 1
+    idle: dict[str, float] = field(default_factory=dict)
+    presumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.now, self.total, self.source = 0.0, 0, "log"
+        self.done, self.last = [self.tps] * self.window, 0.0
         self.held: dict[str, int] = {"docker/peer": self.found, "docker": 1024}
         self.finding = JustEnough(self.held.get, cpus=2)
 
@@ -49,19 +56,23 @@ class Site:
         self.now += 1.0
         self.total += round(self.tps)
         peer = Component("peer", Role.PEER, "docker/peer", self.channels)
+        self.done = [*self.done, self.tps][-self.window :]
+        self.last = self.now - 0.1 if self.tps else self.last
         reading = ChannelReading(
-            "red", self.tps, 0.1 if self.tps else self.now, committed=self.total, source=self.source
+            "red", sum(self.done) / self.window, self.now - self.last, committed=self.total, source=self.source
         )
+        idle = {name: ChannelReading(name, 0.0, 60.0 + self.now, committed=5) for name in self.idle}
         limits = self.finding.step(
             Period(
                 self.now,
                 (peer,),
-                channels={"red": reading},
+                channels={"red": reading, **idle},
                 host=self.host,
-                owed={"red": Threshold(self.owed, "configured")},
+                owed={name: Threshold(owed, "configured") for name, owed in {"red": self.owed, **self.idle}.items()},
                 forces={"peer": InForce(self.share, self.found, Placement(self.groups, ""))},
                 siblings=self.siblings,
-            )
+            ),
+            self.presumed,
         )
         return limits["peer"].most if limits else None
 
@@ -114,12 +125,48 @@ def test_another_source_that_has_counted_otherwise_is_no_other_throughput(more: 
     assert None not in site.run(GRACE + 30)[2:]
 
 
-def test_a_silence_says_nothing() -> None:
-    site = Site()
+@pytest.mark.parametrize("owed", [1000.0, None])
+@pytest.mark.parametrize("after", [2, 10])
+def test_a_silence_says_nothing(owed: float | None, after: int) -> None:
+    """Neither while it lasts, nor while A still covers it; and the next bursts begin with what is enough."""
+    site = Site(owed, window=6)
+    site.run(GRACE + after)
+    for _ in range(5):
+        site.tps = 0
+        assert None not in site.run(40)
+        site.tps = 1000
+        assert None not in site.run(20)
+
+
+def test_a_channel_without_load_keeps_nobody_from_what_is_enough_for_its_others() -> None:
+    site = Site(idle={"blue": 500.0}, channels=("red", "blue"))
+    assert set(site.run(GRACE + 60)[int(GRACE) + 1 :]) == {RATIO * 4 * 1024}
+
+
+def test_a_channel_that_needs_all_keeps_it_through_a_silence() -> None:
+    site = Site(tps=600)
+    site.run(30)
+    site.tps = 0
+    assert set(site.run(30)) == {None}
+
+
+def test_one_that_is_starved_gets_all_back_as_soon_as_somebody_is_taken_to_send() -> None:
+    site = Site(window=6)
     site.run(GRACE + 2)
     site.tps = 0
-    site.owed = None
-    assert None not in site.run(60)
+    assert None not in site.run(20)
+    site.presumed = ("red",)
+    assert site.second() is None
+
+
+def test_one_that_hardly_commits_is_starved_and_not_silent() -> None:
+    site = Site(window=6)
+    site.run(GRACE + 2)
+    got = []
+    for number in range(10):
+        site.tps = 100 if number % 4 == 3 else 0
+        got.append(site.second())
+    assert got[-1] is None
 
 
 def test_room_that_lasts_is_a_beginning_anew_and_a_moment_of_it_is_none() -> None:
