@@ -23,8 +23,9 @@ from qioi.model.groups import parent_of
 
 #: Seconds between two looks at all groups.
 EVERY = 1.0
-#: Seconds between two listings of the groups, and after which the look before is too long ago to compare with.
-RELIST, PAUSE = 5.0, 3.0
+#: Seconds between two listings of the groups, and after which the look before is too long ago to compare with; so it is
+#: after that many of the caller's periods where these are longer.
+RELIST, PAUSE, PERIODS = 5.0, 3.0, 2.5
 #: CPUs from which on a group is worth naming, and asking for what is below it and whether it is idle.
 LEAST = 0.05
 #: Groups that are named, looked into, and looked at.
@@ -60,10 +61,11 @@ class ForeignGroups:
         self._idle: dict[str, float] = {}  # groups at cpu.idle beside components: the seconds that they had used
         self._idle_seconds = 0.0
 
-    def look(self, now: float, branches: Mapping[str, Set[str]]) -> None:
+    def look(self, now: float, branches: Mapping[str, Set[str]], period: float = 0.0) -> None:
         """Look at the monotonic time ``now``, if it is time to.
 
         ``branches`` are the groups above components, each with those of its children that lead to components.
+        ``period`` is the caller's, in seconds.
         """
         if now - self._looked < EVERY and branches is self._branches:
             return
@@ -76,7 +78,7 @@ class ForeignGroups:
         groups = {*self._beside, *below, *branches, *(one for children in branches.values() for one in children)}
         seconds = {group: used for group in groups if (used := self._accounts.seconds(group)) is not None}
         passed = now - self._looked
-        before = self._before if passed <= PAUSE else {}
+        before = self._before if passed <= max(PAUSE, PERIODS * period) else {}
         self._cores = {group: (used - before.get(group, used)) / passed for group, used in seconds.items()}
         self._before, self._looked = seconds, now
         busy = [group for group, cores in self._cores.items() if cores >= LEAST and group not in ours]

@@ -19,6 +19,8 @@ class GroupUsage:
         self._foreign = foreign
         self._above: Mapping[str, Set[str]] = {}
         self._idle_before: dict[str, float] = {}
+        self._read_at: float | None = None
+        self._period = 0.0
 
     def read(
         self,
@@ -33,6 +35,7 @@ class GroupUsage:
         A group that is not accounted for is missing.
         """
         self._above = above
+        self._period, self._read_at = now - (now if self._read_at is None else self._read_at), now
         used = {}
         idle = self._idle_above()
         seconds: dict[str, tuple[float, float]] = {}
@@ -70,9 +73,9 @@ class GroupUsage:
     def foreigners(self, now: float) -> tuple[Foreigner, ...]:
         """Name the foreign groups that use the most CPUs, the most first; to be asked while a component is disturbed.
 
-        The first answer after a pause is empty: it takes two looks to compare, a second apart.
+        The first answer after a pause is empty: it takes two looks to compare, a second or a period apart.
         """
         if self._foreign is None:
             return ()
-        self._foreign.look(now, self._above)
+        self._foreign.look(now, self._above, self._period)
         return self._foreign.most()

@@ -11,6 +11,7 @@ from qioi.model import Foreigner
 from qioi.model.groups import branches, parent_of
 from qioi.monitor.scheduler import foreign_groups
 from qioi.monitor.scheduler.foreign_groups import ForeignGroups
+from qioi.monitor.scheduler.group_usage import GroupUsage
 
 COMPONENTS = tuple(f"a/b{number}/peer" for number in range(50))
 
@@ -51,3 +52,28 @@ def test_processes_above_components_are_found_in_one_walk(tmp_path: Path, monkey
         Foreigner("a/n3", 1.0), Foreigner("a/b7", 0.75), Foreigner("a/b7/other", 0.5), Foreigner("a", 0.5)
     }  # fmt: skip
     assert asked == 150
+
+
+@pytest.mark.parametrize("period", [0.2, 1.0, 5.0, 60.0])
+def test_two_periods_can_be_compared_however_long_they_are_and_what_was_before_a_pause_cannot(
+    tmp_path: Path, period: float
+) -> None:
+    for group in ("a/peer", "a/other"):
+        (tmp_path / group).mkdir(parents=True)
+    accounts = Used()
+    usage = GroupUsage(accounts, ForeignGroups(accounts, tmp_path))
+    above = branches(["a/peer"])
+
+    def named(number: int) -> tuple[Foreigner, ...]:
+        now = 100.0 + number * period
+        accounts.by_group = {"": now, "a": now, "a/peer": 0.0, "a/other": now}
+        usage.read(now, (), {}, above)
+        return usage.foreigners(now)
+
+    assert named(0) == ()
+    last = max(2, round(1.0 / period) + 1)
+    assert [named(number) for number in range(1, last)][-1] == (Foreigner("a/other", pytest.approx(1.0)),)
+    pause = round(max(4.0 / period, 3))
+    for number in range(last, last + pause):
+        usage.read(100.0 + number * period, (), {}, above)
+    assert named(last + pause) == ()
