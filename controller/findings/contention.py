@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from qioi.controller.findings.diagnoses import see
 from qioi.controller.findings.limits import Limit, Reason
-from qioi.controller.laws.need import FOREIGN, IDLE, is_below, shortfall
+from qioi.controller.laws.need import FOREIGN, IDLE, is_active, is_below, shortfall
 from qioi.controller.laws.thresholds import AUTO
 from qioi.controller.period import Period
 from qioi.model import Component, HostLoad, Role
@@ -44,13 +44,17 @@ class Contention:
         self._cpus = cpus or os.cpu_count() or 1
         self._held: set[str] = set()
 
-    def step(self, period: Period, burning: Collection[str]) -> Rivals:
-        """Take one period in; ``burning`` names the components that burn."""
+    def step(self, period: Period, burning: Collection[str], presumed: Container[str] = ()) -> Rivals:
+        """Take one period in; ``burning`` names the components that burn.
+
+        ``presumed`` names channels that make no commits, but are taken to be sent to.
+        """
         if period.host is None or period.host.idle > IDLE:
             self._held.clear()
             return Rivals()
-        promised = {name: see(period, name) for name, one in period.owed.items() if one.value and one.source != AUTO}
-        below = {name for name, one in promised.items() if is_below(one)}
+        stated = [name for name, one in period.owed.items() if one.value and one.source != AUTO]
+        promised = {name: see(period, name, presumed) for name in stated}
+        below = {name for name, one in promised.items() if is_active(one) and is_below(one)}
         alone = period.host.foreign < FOREIGN
         short = {name: shortfall(one) for name, one in promised.items() if alone}
         served = {name for name, one in short.items() if one is not None and one <= 0}

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from qioi.controller.findings.diagnoses import see
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.backoff import Backoff
-from qioi.controller.laws.need import foreign_part, has_room, is_below, odds
+from qioi.controller.laws.need import foreign_part, has_room, is_active, is_below, odds
 from qioi.controller.period import Period
 from qioi.model import MAX_SHARES, Component
 
@@ -281,10 +281,13 @@ class Effects:
         """Whether shares are moved to find something out."""
         return bool(self._trial.members) and self._trial.phase is not Phase.RELEASED
 
-    def step(self, period: Period, limited: Container[str], free: bool) -> dict[str, Limit]:
+    def step(
+        self, period: Period, limited: Container[str], free: bool, presumed: Container[str] = ()
+    ) -> dict[str, Limit]:
         """Take one period in; give the limits of components whose shares are tried, or have no effect, by name.
 
-        Who is ``limited`` by something else is left out. ``free``: no other trial is under way.
+        Who is ``limited`` by something else is left out. ``free``: no other trial is under way. ``presumed`` names
+        channels that make no commits, but are taken to be sent to.
         """
         mine = [
             one.name
@@ -302,14 +305,14 @@ class Effects:
             name: one.step(period.now, seen[name]) if name in seen else one for name, one in courses.items()
         }
         if free and not self._trial.members and period.now >= self._tries.until:
-            self._begin(period)
+            self._begin(period, presumed)
         return self._trial.limits()
 
-    def _begin(self, period: Period) -> None:
+    def _begin(self, period: Period, presumed: Container[str]) -> None:
         """Begin a trial with all who are suspect, once it is known of everybody what a raised share brings."""
         if not any(one.is_suspect for one in self._courses.values()):
             return  # as nearly always; what follows looks at each channel of each component
-        now, raised = period.now, [one for one in period.components if self._may_try(period, one)]
+        now, raised = period.now, [one for one in period.components if self._may_try(period, one, presumed)]
         courses = {one.name: self._courses[one.name] for one in raised}
         members = {
             name: Member(one.share, one.late.last)
@@ -319,11 +322,11 @@ class Effects:
         if members and all(one.is_settled(now) for one in courses.values()):
             self._trial, self._tries = Trial(now, members), self._tries.hurt(now, FIRST, LONGEST)
 
-    def _may_try(self, period: Period, one: Component) -> bool:
+    def _may_try(self, period: Period, one: Component, presumed: Container[str]) -> bool:
         """Whether a component is raised, by a law that keeps to limits, and has not all that it is raised for."""
         if one.name not in self._courses or not self._courses[one.name].share:
             return False
-        return not any(map(self._is_literal, one.channels or period.owed)) and not is_served(period, one)
+        return not any(map(self._is_literal, one.channels or period.owed)) and not is_served(period, one, presumed)
 
 
 def read_one(period: Period, name: str) -> Reading | None:
@@ -336,9 +339,10 @@ def read_one(period: Period, name: str) -> Reading | None:
     return Reading(force.share, force.original, rate)
 
 
-def is_served(period: Period, one: Component) -> bool:
-    """Whether each channel of a component has a number for T, and does that much."""
-    seen = [see(period, channel) for channel in one.channels or period.owed if channel in period.owed]
+def is_served(period: Period, one: Component, presumed: Container[str]) -> bool:
+    """Whether each channel of a component that somebody sends to has a number for T, and does that much."""
+    owed = [channel for channel in one.channels or period.owed if channel in period.owed]
+    seen = [each for channel in owed if is_active(each := see(period, channel, presumed))]
     return bool(seen) and all(
         each.threshold is not None and each.throughput is not None and not is_below(each) for each in seen
     )

@@ -85,7 +85,7 @@ class Finder:
         leaders = self._leaders.step(now, period.owed, components, period.elections, period.host, period.forces)
         presumed = self._unheard.step(now, components, channels, period.heard, period.delays, period.host)
         burning = self._burners.step(period)
-        rivals = self._contention.step(period, burning)
+        rivals = self._contention.step(period, burning, presumed)
         enough = self._enough.step(period, presumed)
         minimum, outside = self._minimum.step(period), out_of_reach(period)
         limits = strictest(period.forces, rivals.limits, minimum, outside, found.limits, burning)
@@ -94,7 +94,7 @@ class Finder:
             found.channels,
             leaders,
             presumed,
-            limits={**self._effects.step(period, limits, free=not tried), **limits},
+            limits={**self._effects.step(period, limits, not tried, presumed), **limits},
             enough=enough,
             outweighs=self._enough.outweighs,
             floors={channel: one.factor for channel, one in leaders.items() if one.losses},

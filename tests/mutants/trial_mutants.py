@@ -69,7 +69,7 @@ TRIALS = Sources("controller/findings", TESTS).mutants(
         "if not self._trial.members",
     ),
     ("effect: Algorithm 1 is limited", "not any(map(self._is_literal, one.channels or period.owed)) and ", ""),
-    ("effect: a channel that has its T is tried", " and not is_served(period, one)", ""),
+    ("effect: a channel that has its T is tried", " and not is_served(period, one, presumed)", ""),
     (
         "effect: room on the host does not end a trial",
         "            and not (period.host is not None and has_room(period.host.of(one.name)))\n",

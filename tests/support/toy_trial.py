@@ -69,13 +69,15 @@ REAL_TIME = World(real_time=0.95)
 
 @dataclass
 class Site:
-    """Components whose laws ask for all they may have."""
+    """Components whose laws ask for all they may have. Channels that are ``idle`` have committed, a minute ago."""
 
     world: World = REAL_TIME
     owed: float | None = None
     tps: float | None = 50.0
     shares: list[int] = field(default_factory=list)
     channels: tuple[str, ...] = ("red",)
+    idle: tuple[str, ...] = ()
+    presumed: tuple[str, ...] = ()
     literal: bool = False
     limited: frozenset[str] = frozenset()
     free: bool = True
@@ -112,10 +114,13 @@ class Site:
             Period(
                 self.now,
                 tuple(Component(name, Role.PEER, f"docker/{name}", self.channels) for name in self.names),
-                channels={"red": ChannelReading("red", self.tps, 0.1)},
+                channels={
+                    "red": ChannelReading("red", self.tps, 0.1),
+                    **{name: ChannelReading(name, 0.0, 60.0) for name in self.idle},
+                },
                 delays={one.component: one for one in delays},
                 host=host,
-                owed={"red": Threshold(self.owed, "configuration")},
+                owed={name: Threshold(self.owed, "configuration") for name in ("red", *self.idle)},
                 forces={
                     name: InForce(share, REST, Placement((f"docker/{name}",), ""))
                     for name, share in zip(self.names, self.shares, strict=True)
@@ -123,6 +128,7 @@ class Site:
             ),
             self.limited,
             self.free,
+            self.presumed,
         )
         for one, name in enumerate(self.names):
             asked, limit = min(MOST, 8 * self.shares[one]), limits.get(name)

@@ -65,6 +65,13 @@ def test_where_nobody_is_kept_back_by_a_tenant_that_has_its_own(one: Period) -> 
     assert seen(one) == {}
 
 
+@pytest.mark.parametrize(("presumed", "names"), [((), set()), (("red",), {"red0"})])
+def test_an_idle_channel_is_kept_from_nothing_and_a_starved_one_is(presumed: tuple[str, ...], names: set[str]) -> None:
+    one = period(0.0, 150.0)
+    silent = {**one.channels, "red": ChannelReading("red", 0.0, 60.0)}
+    assert Contention(cpus=2).step(replace(one, channels=silent), (), presumed).loads.keys() == names
+
+
 def test_what_was_raised_against_a_tenant_is_held_until_there_is_room() -> None:
     assert seen(period(50.0, 150.0), period(100.0, 99.0)) == {"red0": 0.04}
     assert seen(period(50.0, 150.0), period(90.0, 80.0)) == {"red0": 0.04}

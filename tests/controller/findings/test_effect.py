@@ -95,6 +95,13 @@ def test_a_channel_that_is_below_its_t_or_has_none_is_not_served(owed: float | N
     assert site.trials == 1
 
 
+@pytest.mark.parametrize(("presumed", "trials"), [((), 0), (("blue",), 1)])
+def test_a_channel_of_which_nobody_is_taken_to_send_lacks_nothing(presumed: tuple[str, ...], trials: int) -> None:
+    site = Site(owed=40.0, channels=("red", "blue"), idle=("blue",), presumed=presumed)
+    site.run(60)
+    assert site.trials == trials
+
+
 def test_one_that_was_found_raised_is_tried_only_if_it_waits_for_very_long() -> None:
     """An earlier daemon raised it. How long it waited at its default was never seen."""
     site = Site(shares=[MOST])
