@@ -3,11 +3,12 @@
 What they use is foreign work for those that they keep back, so that ``adaptive`` raises these against them as against
 any neighbour. On a full host without foreign work, a channel with a number for T that is below it is raised against the
 channels that have theirs: in small steps, until it has its T or the others are down to theirs. It keeps what it has
-until there is room, since to let go of it would begin all of it again.
+until there is room that lasts, since to let go of it would begin all of it again.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Collection, Container, Mapping
@@ -16,6 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from qioi.controller.findings.diagnoses import see
+from qioi.controller.findings.just_enough import ROOM_FOR
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.need import FOREIGN, IDLE, is_active, is_below, shortfall
 from qioi.controller.laws.thresholds import AUTO
@@ -43,19 +45,23 @@ class Contention:
     def __init__(self, cpus: int | None = None) -> None:
         self._cpus = cpus or os.cpu_count() or 1
         self._held: set[str] = set()
+        self._full_at = -math.inf  # when the host last had no room
 
     def step(self, period: Period, burning: Collection[str], presumed: Container[str] = ()) -> Rivals:
         """Take one period in; ``burning`` names the components that burn.
 
         ``presumed`` names channels that make no commits, but are taken to be sent to.
         """
-        if period.host is None or period.host.idle > IDLE:
-            self._held.clear()
+        host = period.host
+        if host is None:
             return Rivals()
+        if self._has_room(period.now, host):
+            held = [one.name for one in period.components if one.name in self._held]
+            return Rivals({name: beside(host.of(name), 0.0, FOREIGN) for name in held})
         stated = [name for name, one in period.owed.items() if one.value and one.source != AUTO]
         promised = {name: see(period, name, presumed) for name in stated}
         below = {name for name, one in promised.items() if is_active(one) and is_below(one)}
-        alone = period.host.foreign < FOREIGN
+        alone = host.foreign < FOREIGN
         short = {name: shortfall(one) for name, one in promised.items() if alone}
         served = {name for name, one in short.items() if one is not None and one <= 0}
         parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
@@ -78,8 +84,17 @@ class Contention:
             more = given + (0.0 if one.name in burning else burnt)
             if more or one.name in self._held:
                 least = FOREIGN if one.name in self._held else 0.0
-                loads[one.name] = beside(period.host.of(one.name), more / self._cpus, least)
+                loads[one.name] = beside(host.of(one.name), more / self._cpus, least)
         return Rivals(loads, limits)
+
+    def _has_room(self, now: float, host: HostLoad) -> bool:
+        """Say whether CPU time is idle; let go of everybody where that lasts."""
+        room = (host.lasting or host).idle > IDLE
+        if not room:
+            self._full_at = now
+        elif now - self._full_at >= ROOM_FOR:
+            self._held.clear()
+        return room
 
 
 def used_by_others(used: Mapping[Channels, float], one: Component) -> float:

@@ -10,6 +10,7 @@ from toy_daemon import ToySite, peer
 from toy_host import ToyHost
 
 from qioi.controller.findings.contention import Contention
+from qioi.controller.findings.just_enough import ROOM_FOR
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
@@ -75,9 +76,20 @@ def test_an_idle_channel_is_kept_from_nothing_and_a_starved_one_is(presumed: tup
 def test_what_was_raised_against_a_tenant_is_held_until_there_is_room() -> None:
     assert seen(period(50.0, 150.0), period(100.0, 99.0)) == {"red0": 0.04}
     assert seen(period(50.0, 150.0), period(90.0, 80.0)) == {"red0": 0.04}
-    assert seen(period(50.0, 150.0), period(100.0, 99.0, ROOM), period(100.0, 99.0)) == {}
+    room = replace(period(50.0, 150.0, ROOM), now=ROOM_FOR)
+    assert seen(period(50.0, 150.0), room) == {}
+    assert seen(period(50.0, 150.0), room, replace(period(100.0, 99.0), now=ROOM_FOR + 1)) == {}
     gone = replace(period(100.0, 99.0), components=PARTS[1:])
     assert seen(period(50.0, 150.0), gone) == {}
+
+
+@pytest.mark.parametrize("host", [None, ROOM, HostLoad(0.5, 0.0, lasting=HostLoad(0.02, 0.0))])
+def test_a_moment_of_room_or_of_an_unknown_host_lets_go_of_nothing(host: HostLoad | None) -> None:
+    moments = [replace(period(100.0, 99.0, host), now=now) for now in (1.0, 2.0)]
+    full = replace(period(100.0, 99.0), now=ROOM_FOR)
+    again = [replace(one, now=one.now + ROOM_FOR) for one in (*moments, full)]
+    assert seen(period(50.0, 150.0), *moments, full, *again) == {"red0": 0.04}
+    assert seen(period(50.0, 150.0), *moments) == ({"red0": 0.04} if host else {})
 
 
 def test_a_burner_is_a_neighbour_to_all_others() -> None:
@@ -85,7 +97,7 @@ def test_a_burner_is_a_neighbour_to_all_others() -> None:
 
 
 def test_over_a_second_it_counts_as_well() -> None:
-    one = period(50.0, 150.0, HostLoad(0.0, 0.02, lasting=HostLoad(0.1, 0.01)))
+    one = period(50.0, 150.0, HostLoad(0.0, 0.02, lasting=HostLoad(0.05, 0.01)))
     load = Contention(cpus=2).step(one, ()).loads["red0"]
     assert load.foreign == pytest.approx(0.42)
     assert load.lasting is not None
