@@ -40,13 +40,13 @@ class Leadership(Struct, frozen=True):
     full_at: float | None = None
     room_since: float | None = None
 
-    def step(self, now: float, lost: bool, room: bool, ratio: float) -> Leadership:
+    def step(self, now: float, lost: bool, room: bool | None, ratio: float) -> Leadership:
         """Take one period in. ``ratio`` is the largest share in force among the channel's orderers, in defaults.
 
-        It counts where a leader was ``lost``.
+        It counts where a leader was ``lost``. ``room`` is ``None`` where nothing is known of the host.
         """
         room_since = (self.room_since if self.room_since is not None else now) if room else None
-        after = replace(self, room_since=room_since, full_at=self.full_at if room else now)
+        after = replace(self, room_since=room_since, full_at=now if room is False else self.full_at)
         if lost and after.full_at is not None and now - after.full_at <= AFTER:
             if self.lost_at is None or now - self.lost_at > ONE_CHANGE:
                 factor = min(MOST, max(STEP, ratio) if self.factor == 1.0 else STEP * self.factor)
@@ -100,7 +100,8 @@ class Leaders:
             lost = [one for one in losses if one.orderer in its and one.channel in (None, channel)]
             before = self._known.get(channel, Leadership())
             ratio = max(self._in_defaults(channel, states.get(name)) for name in its) if lost else 1.0
-            after[channel] = before.step(now, bool(lost), room_for(host, its), ratio)
+            room = None if host is None else room_for(host, its)
+            after[channel] = before.step(now, bool(lost), room, ratio)
             tell(channel, lost, before, after[channel])
         self._known = after
         return after

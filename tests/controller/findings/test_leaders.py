@@ -70,6 +70,19 @@ def test_orderers_keep_a_floor_until_the_interference_ends(tmp_path: Path, caplo
     assert any("with room on its orderers' CPUs" in one.message for one in caplog.records)
 
 
+def test_a_leader_that_changes_when_nothing_is_known_of_the_host_yet_was_not_starved(tmp_path: Path) -> None:
+    site = ToySite(
+        tmp_path, [peer("peer0", "g/p"), peer("o", "g/o", role="orderer")], channels={"red": {"threshold": 100}}
+    )
+    site.toy.host, site.toy.waits = HostLoad(0.9, 0.0), {}  # without delays, what is foreign is not known
+    site.run(1)
+    site.toy.waits = {name: (0.1, 0.0) for name in ("peer0", "o")}
+    site.run(2)
+    site.toy.elections = [LeaderChange(1, 0, None, "red", "o")]
+    site.run(1)
+    assert site.weight("g/o") == 100
+
+
 def test_a_floor_is_in_defaults_of_the_policy_not_in_what_was_found(tmp_path: Path) -> None:
     site = ToySite(
         tmp_path,

@@ -12,7 +12,7 @@ from qioi.model import ChannelReading, Component, Decision, DelayReading, HostLo
 
 
 def run(
-    state: Leadership, begin: int, seconds: int, *, lost: bool = False, room: bool, ratio: float = 1.0
+    state: Leadership, begin: int, seconds: int, *, lost: bool = False, room: bool | None, ratio: float = 1.0
 ) -> Leadership:
     for second in range(begin, begin + seconds):
         state = state.step(float(second), lost and second == begin, room, ratio)
@@ -35,6 +35,14 @@ def test_one_change_is_logged_by_many_and_a_further_one_doubles() -> None:
     assert (state.factor, state.losses) == (2.0, 1)
     state = run(state, 20, 1, lost=True, room=False)
     assert (state.factor, state.losses) == (4.0, 2)
+
+
+def test_what_is_not_known_of_the_host_is_no_interference_and_no_end_of_one() -> None:
+    assert run(Leadership(), 0, 1, lost=True, room=None).factor == 1.0
+    state = run(Leadership(), 0, 1, lost=True, room=False)
+    state = run(state, 1, int(ENDED) + 1, room=None)
+    assert state.factor == 2.0
+    assert run(state, int(AFTER), 1, lost=True, room=None).factor == 4.0
 
 
 def test_it_ends_with_the_interference_and_not_with_a_moment_of_room() -> None:
