@@ -147,7 +147,7 @@ class Beyond(Struct, frozen=True):
             block = Block(now - reading.age, total, reading.source)
             if blocks and total > blocks[-1].total:
                 debt = self._indebted(block, owed, state)
-            kept = (one for one in blocks if one.time >= now - KEPT and one.total < total)
+            kept = (one for one in blocks if one.time >= start_of(blocks, now - KEPT) and one.total < total)
             blocks = (*kept, block)
         paid = self.paid if debt <= owed * max(NO_DEBT, reading.interval) else now
         moved = self.factor is None and not 1 / 1.05 < state.in_force / self.in_force < 1.05
@@ -182,14 +182,14 @@ class Beyond(Struct, frozen=True):
         least, more = SOON, False
         if self.paid > self.since + SETTLE:  # what is left of a debt shows in the first seconds without it
             least, rate = LONG, rate_of(self.blocks, self.paid, now) or Rate(0.0, SHORT)
-        late = rate_of(self.blocks, max(now - LONG, self.paid), now)
+        late = rate_of(self.blocks, max(start_of(self.blocks, now - LONG), self.paid), now)
         if late is not None and rate.seconds >= least:
             more = min(late.value, rate.value) > SURPLUS * self.owed * (1 + rate.noise)
         return replace(self, more_since=(now if self.more_since is None else self.more_since) if more else None)
 
     def _with_room(self, now: float, rate: Rate, state: State) -> Beyond:
         """Follow shares that go back; who does about T where there is room is sent no more."""
-        late = rate_of(self.blocks, now - 2 * LONG, now)
+        late = rate_of(self.blocks, start_of(self.blocks, now - 2 * LONG), now)
         alone = rate.value if rate.seconds >= SOON else self.alone
         if late is not None and min(rate.seconds, late.seconds) >= LONG and late.value < AIM * self.owed:
             return replace(self, factor=None, alone=alone)
@@ -225,6 +225,11 @@ def changed(blocks: tuple[Block, ...], rate: Rate, now: float) -> Rate | None:
         if late is not None and late.seconds >= SHORT and abs(late.value / rate.value - 1) > CHANGED * late.noise:
             return late
     return None
+
+
+def start_of(blocks: tuple[Block, ...], start: float) -> float:
+    """Give ``start``, or the third last block where that is earlier: A needs some, however rarely one is looked at."""
+    return min(start, blocks[-3:][0].time) if blocks else start
 
 
 def rate_of(blocks: tuple[Block, ...], start: float, now: float) -> Rate | None:

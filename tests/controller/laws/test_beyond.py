@@ -219,6 +219,18 @@ def test_a_load_that_comes_down_to_its_threshold_is_let_go_of_where_there_is_roo
         assert channel.beyond.factor is None
 
 
+@pytest.mark.parametrize("length", [0.2, 1.0, 5.0, 10.0, 60.0])
+def test_in_long_periods_a_surplus_and_its_end_are_seen_too(length: float) -> None:
+    one, total, now = Beyond(), 0.0, 0.0
+    factors: list[float | None] = []
+    for rate, room in ((1000.0, True), (450.0, True), (1000.0, False)):
+        for _ in range(max(7, round(20 / length))):
+            now, total = now + length, total + rate * length
+            one = one.step(now, 500.0, ChannelReading("red", None, 0.1, 0, round(total)), State(room, 1.0, 16.0))
+        factors.append(one.factor)
+    assert [factor is None for factor in factors] == [False, True, False]
+
+
 def test_one_that_was_raised_before_its_surplus_was_seen_is_lowered_to_its_threshold() -> None:
     for seed in SEEDS:
         channel = ToyChannel(seed=seed)
