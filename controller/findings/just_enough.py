@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from qioi.controller.findings.diagnoses import see
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.backoff import Backoff
-from qioi.controller.laws.beyond import Block, Rate, rate_of
+from qioi.controller.laws.beyond import Block, Rate, rate_of, start_of
 from qioi.controller.laws.law import Seen
 from qioi.controller.laws.need import ACTIVE, is_active, is_below, room_for
 from qioi.controller.period import Period
@@ -85,23 +85,25 @@ class Course(Struct, frozen=True):
         if block is not None and blocks and block.source != blocks[-1].source:
             blocks = ()
         if block is not None and (not blocks or block.total != blocks[-1].total):
-            blocks = (*(one for one in blocks if now - OVER <= one.time and one.total < block.total), block)
+            start = start_of(blocks, now - OVER)
+            blocks = (*(one for one in blocks if start <= one.time and one.total < block.total), block)
         below_since = min(self.below_since, max(now, self.mixed_until)) if is_below(seen) else math.inf
         one = replace(self, blocks=blocks, below_since=below_since, silent=False)
-        rate = rate_of(blocks, max(now - OVER, self.since), until)
+        rate = rate_of(blocks, max(start_of(blocks, now - OVER), self.since), until)
         return one._with_all(now, rate) if self.full else one._with_enough(now, rate, until)
 
     def _with_all(self, now: float, rate: Rate | None) -> Course:
-        """Try what should be enough, unless that may be why less is done than is owed."""
-        below = math.isfinite(self.below_since)
-        if below or now - self.since < GRACE or now < self.tries.until:
+        """Try what should be enough, unless that may be why less is done than is owed, and once A is known."""
+        waits = math.isfinite(self.below_since) or (rate is None and bool(self.blocks))
+        if waits or now - self.since < GRACE or now < self.tries.until:
             return self
         return replace(self, full=False, since=now, before=rate and rate.value)
 
     def _with_enough(self, now: float, rate: Rate | None, until: float) -> Course:
         """Give it all back where less has hurt, as far as is known ``until`` a moment."""
         fallen = False
-        if rate is not None and self.before is not None and SHOWS <= now - self.since <= TRIAL:
+        shows = SHOWS <= now - self.since <= TRIAL or start_of(self.blocks, self.since) < self.since
+        if rate is not None and self.before is not None and shows:
             fallen = rate.value < (1 - OTHER * rate.noise) * self.before
         if not fallen and until - self.below_since < LASTS:
             return self

@@ -28,9 +28,10 @@ def neighbours(count: int, weight: int = 1024, parent: str = "docker") -> dict[s
 
 @dataclass
 class Site:
-    """One peer of one channel, and the neighbours that run; a second a period, in which ``tps`` are committed.
+    """One peer of one channel, and the neighbours that run; ``tps`` are committed in periods of a second.
 
-    A is of the last ``window`` periods. ``idle`` has what else the peer's other channels are owed.
+    These may have another ``length``. A is of the last ``window`` periods. ``idle`` has what else the peer's other
+    channels are owed.
     """
 
     owed: float | None = 1000.0
@@ -42,6 +43,7 @@ class Site:
     channels: tuple[str, ...] = ("red",)
     share: int = 16_384
     window: int = 1
+    length: float = 1.0
     idle: dict[str, float] = field(default_factory=dict)
     presumed: tuple[str, ...] = ()
 
@@ -52,9 +54,9 @@ class Site:
         self.finding = JustEnough(self.held.get, cpus=2)
 
     def second(self) -> int | None:
-        """Give the most that the peer may have after another second; ``None``: all that it asks for."""
-        self.now += 1.0
-        self.total += round(self.tps)
+        """Give the most that the peer may have after another period; ``None``: all that it asks for."""
+        self.now += self.length
+        self.total += round(self.tps * self.length)
         peer = Component("peer", Role.PEER, "docker/peer", self.channels)
         self.done = [*self.done, self.tps][-self.window :]
         self.last = self.now - 0.1 if self.tps else self.last
@@ -115,6 +117,17 @@ def test_without_a_threshold_what_is_committed_tells() -> None:
     site.run(GRACE + 2)
     site.tps = 600
     assert site.run(12)[-1] is None
+
+
+@pytest.mark.parametrize("length", [5.0, 10.0, 12.0, 60.0])
+def test_so_it_does_in_long_periods(length: float) -> None:
+    site = Site(owed=None, length=length)
+    assert site.run(6)[-1] is not None
+    site = Site(owed=None, length=length)
+    while site.second() is None:
+        pass
+    site.tps = 600
+    assert None in site.run(3)
 
 
 @pytest.mark.parametrize("more", [30_000, -3_000])
