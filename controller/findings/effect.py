@@ -262,24 +262,23 @@ class Trial(Struct, frozen=True):
         return {name: Limit(reason, text, one.most(self.phase)) for name, one in self.members.items()}
 
 
-NO_TRIAL = Trial(-math.inf, {})
 UNKNOWN = Course()
 
 
 class Effects:
-    """All components' courses, and the one trial that may be under way."""
+    """All components' courses, the one trial that may be under way, and those that have let go of somebody."""
 
     def __init__(self, is_literal: Callable[[str], bool]) -> None:
         """Begin; ``is_literal`` knows channels of Algorithm 1, whose components' shares are not limited."""
         self._is_literal = is_literal
         self._courses: dict[str, Course] = {}
-        self._trial = NO_TRIAL
+        self._trials: tuple[Trial, ...] = ()
         self._tries = Backoff()
 
     @property
     def trying(self) -> bool:
         """Whether shares are moved to find something out."""
-        return bool(self._trial.members) and self._trial.phase is not Phase.RELEASED
+        return any(one.phase is not Phase.RELEASED for one in self._trials)
 
     def step(
         self, period: Period, limited: Container[str], free: bool, presumed: Container[str] = ()
@@ -297,16 +296,16 @@ class Effects:
             and not (period.host is not None and has_room(period.host.of(one.name)))
         ]
         seen = {name: read for name in mine if (read := read_one(period, name)) is not None}
-        tried = self._trial.members
-        if tried:
-            self._trial = self._trial.step(period.now, seen, frozenset(mine))
+        there, tried = frozenset(mine), {name for one in self._trials for name in one.members}
+        stepped = (one.step(period.now, seen, there) for one in self._trials)
+        self._trials = tuple(one for one in stepped if one.members)
         courses = {name: self._courses.get(name, UNKNOWN) for name in mine if name not in tried}
         self._courses = {
             name: one.step(period.now, seen[name]) if name in seen else one for name, one in courses.items()
         }
-        if free and not self._trial.members and period.now >= self._tries.until:
+        if free and not self.trying and period.now >= self._tries.until:
             self._begin(period, presumed)
-        return self._trial.limits()
+        return {name: limit for one in self._trials for name, limit in one.limits().items()}
 
     def _begin(self, period: Period, presumed: Container[str]) -> None:
         """Begin a trial with all who are suspect, once it is known of everybody what a raised share brings."""
@@ -320,7 +319,8 @@ class Effects:
             if one.late.last is not None and one.is_suspect
         }
         if members and all(one.is_settled(now) for one in courses.values()):
-            self._trial, self._tries = Trial(now, members), self._tries.hurt(now, FIRST, LONGEST)
+            self._trials = (*self._trials, Trial(now, members))
+            self._tries = self._tries.hurt(now, FIRST, LONGEST)
 
     def _may_try(self, period: Period, one: Component, presumed: Container[str]) -> bool:
         """Whether a component is raised, by a law that keeps to limits, and has not all that it is raised for."""

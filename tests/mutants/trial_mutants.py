@@ -65,8 +65,8 @@ TRIALS = Sources("controller/findings", TESTS).mutants(
     ),
     (
         "effect: it is tried while another trial is under way",
-        "if free and not self._trial.members",
-        "if not self._trial.members",
+        "if free and not self.trying",
+        "if not self.trying",
     ),
     ("effect: Algorithm 1 is limited", "not any(map(self._is_literal, one.channels or period.owed)) and ", ""),
     ("effect: a channel that has its T is tried", " and not is_served(period, one, presumed)", ""),

@@ -168,6 +168,22 @@ def test_shares_that_went_back_come_back_when_the_neighbours_become_others(other
     assert set(site.run(20)) == {MOST}
 
 
+def test_who_is_let_go_of_keeps_nobody_else_from_a_trial() -> None:
+    """Each is on a CPU of its own, and real-time work comes to the second one later."""
+    site = Site(World(demands=(1.0, 1.0)))
+    worlds = [REAL_TIME, World(others=1024)]
+    for second in range(300):
+        if second == 60:
+            assert site.reasons[-1] == [Reason.NO_EFFECT, None]
+            worlds[1] = REAL_TIME
+        cpus = zip(site.names, worlds, site.shares, strict=True)
+        delays = [DelayReading(name, *world.divide([share])[0], 10, 1.0) for name, world, share in cpus]
+        site.period(1.0, delays, HostLoad(0.0, 0.95))
+    assert site.reasons[-1] == [Reason.NO_EFFECT] * 2
+    assert {one[0] for one in site.reasons[60:]} == {Reason.NO_EFFECT}
+    assert site.shares == [REST] * 2
+
+
 def test_room_is_the_end_of_it_and_the_next_trial_still_waits() -> None:
     site = Site()
     site.run(SETTLED + 3)
