@@ -33,9 +33,10 @@ from qioi.controller.period import Period
 from qioi.model import CEILING, MAX_SHARES, Component
 from qioi.model.groups import parent_of
 
-#: A component's weight, to that of the neighbours on one CPU, that is enough; the same for a group of many components,
-#: which may want more than one CPU.
-RATIO, ABOVE = 2.0, 8.0
+#: A component's weight, to that of the neighbours on one CPU, that is nearly enough; what it may have as far as the usual
+#: ceiling goes, since its p95 is nearer to alone's with that; and what is enough for a group of many components, which
+#: may want more than one CPU.
+RATIO, AMPLE, ABOVE = 2.0, 4.0, 8.0
 #: Seconds with all that it may have, first of all.
 GRACE = 6.0
 #: Seconds over which A is taken; from and until which it is compared with A before; below T until that is no noise.
@@ -208,7 +209,11 @@ class JustEnough:
                 continue
             total, heaviest = known
             on_one = total if is_pinned else max(heaviest, total / self._cpus)
-            factors.append((RATIO if group == one.cgroup else ABOVE) * on_one / weight)
+            if group == one.cgroup:
+                ample = min(AMPLE * on_one / weight, CEILING / force.original)
+                factors.append(max(RATIO * on_one / weight, ample))
+            else:
+                factors.append(ABOVE * on_one / weight)
         return factors
 
 
