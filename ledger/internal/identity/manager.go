@@ -33,6 +33,7 @@ var (
 const (
 	maxSerialized = 16 << 10
 	maxCached     = 4096
+	longestMSPID  = 64 // characters that are told of an unknown one
 )
 
 // OrgConfig is what a channel knows of an organisation. Certificates are PEM.
@@ -224,7 +225,7 @@ func (m *Manager) verify(serialized []byte) (*Identity, error) {
 	}
 	o := m.orgs[wire.Mspid]
 	if o == nil {
-		return nil, fmt.Errorf("%w %q", ErrUnknownMSP, wire.Mspid)
+		return nil, fmt.Errorf("%w %.*q", ErrUnknownMSP, longestMSPID, wire.Mspid)
 	}
 	cert, err := parseCertificate(wire.IdBytes)
 	if err != nil {

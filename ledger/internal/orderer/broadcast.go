@@ -59,7 +59,7 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 			n.metrics.answered(w, response.Status, time.Now())
 			switch {
 			case err != nil:
-				response.Info = err.Error()
+				response.Info = told(err)
 			case w.channel != nil:
 				response.Info = w.channel.leaderHint()
 			}

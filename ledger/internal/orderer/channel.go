@@ -199,7 +199,7 @@ func (ch *channel) forwarded(request *ordererpb.SubmitRequest, refused func(*ord
 // refusal names a transaction by its hash, as the one who has handed it on does.
 func refusal(channel string, raw []byte, why error) *ordererpb.SubmitResponse {
 	key := sha256.Sum256(raw)
-	return &ordererpb.SubmitResponse{Channel: channel, Status: statusOf(why), Info: hex.EncodeToString(key[:]) + " " + why.Error()}
+	return &ordererpb.SubmitResponse{Channel: channel, Status: statusOf(why), Info: hex.EncodeToString(key[:]) + " " + told(why)}
 }
 
 // mayRefuse reports whether the other end of a remote may say that a transaction does not get into the log: the leader may,

@@ -3,6 +3,7 @@ package orderer
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
@@ -46,6 +47,15 @@ func refusalOf(said commonpb.Status) commonpb.Status {
 	default:
 		return commonpb.Status_SERVICE_UNAVAILABLE
 	}
+}
+
+// mostTold is how many bytes of an error are told. Who is refused may have chosen its text, and others share the stream.
+const mostTold = 1 << 10
+
+// told is an error as it goes back to who is refused.
+func told(err error) string {
+	text := err.Error()
+	return strings.ToValidUTF8(text[:min(len(text), mostTold)], "")
 }
 
 // checkSigned verifies that an envelope is signed by someone whom a policy of the channel names.

@@ -168,12 +168,12 @@ func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServe
 func followError(err error) error {
 	switch statusOf(err) {
 	case commonpb.Status_FORBIDDEN:
-		return status.Error(codes.PermissionDenied, err.Error())
+		return status.Error(codes.PermissionDenied, told(err))
 	case commonpb.Status_NOT_FOUND:
-		return status.Error(codes.NotFound, err.Error())
+		return status.Error(codes.NotFound, told(err))
 	case commonpb.Status_BAD_REQUEST:
-		return status.Error(codes.InvalidArgument, err.Error())
+		return status.Error(codes.InvalidArgument, told(err))
 	default:
-		return status.Error(codes.Unavailable, err.Error())
+		return status.Error(codes.Unavailable, told(err))
 	}
 }
