@@ -255,6 +255,7 @@ func (l *link) attend() error {
 	if err != nil {
 		return err
 	}
+	defer conn.release()
 	request, err := l.orderer.cast.request(l.bundle.ChannelID)
 	if err != nil {
 		return err

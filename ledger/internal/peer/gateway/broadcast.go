@@ -201,6 +201,7 @@ func (o *orderer) connect() error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(o.cast.ctx)
+	context.AfterFunc(ctx, conn.release)
 	stream, err := ordererpb.NewAtomicBroadcastClient(conn).Broadcast(ctx, grpc.MaxCallRecvMsgSize(maxAnswer))
 	if err != nil {
 		cancel()

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,37 +45,58 @@ func (n node) same(other node) bool {
 	return n.roots.Equal(other.roots) && bytes.Equal(n.certificate, other.certificate)
 }
 
-// dialer keeps one connection to each node. gRPC itself reconnects.
+// unusedFor is how long a connection that nobody uses is kept: a node that is asked now and then is not dialled each time.
+const unusedFor = time.Minute
+
+// dialer keeps a connection to each node, by its address and whom it is taken for there. Channels, and organisations, may differ
+// in the latter, and none may end what another one uses. gRPC itself reconnects.
 type dialer struct {
 	tls         bool
 	certificate *tls.Certificate
 	pace        *wire.Pacer
 
 	mu     sync.Mutex
-	conns  map[string]*dialled
+	conns  map[string][]*dialled // by address
 	closed bool
 }
 
+// dialled is a connection and how many use it, or when the last one did.
 type dialled struct {
 	*grpc.ClientConn
-	node node
+	dialer *dialer
+	node   node
+	users  int
+	used   time.Time
 }
 
 func newDialer(useTLS bool, certificate *tls.Certificate, pace *wire.Pacer) *dialer {
-	return &dialer{tls: useTLS, certificate: certificate, pace: pace, conns: map[string]*dialled{}}
+	return &dialer{tls: useTLS, certificate: certificate, pace: pace, conns: map[string][]*dialled{}}
 }
 
-// conn returns the connection to a node, made again when its TLS roots have changed.
-func (d *dialer) conn(n node) (*grpc.ClientConn, error) {
+// conn returns a connection to a node, which the caller releases.
+func (d *dialer) conn(n node) (*dialled, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return nil, errClosed
 	}
-	known := d.conns[n.address]
-	if known != nil && known.node.same(n) {
-		return known.ClientConn, nil
+	for _, known := range d.conns[n.address] {
+		if known.node.same(n) {
+			known.users++
+			return known, nil
+		}
 	}
+	conn, err := d.dial(n)
+	if err != nil {
+		return nil, err
+	}
+	d.sweep()
+	made := &dialled{ClientConn: conn, dialer: d, node: n, users: 1}
+	d.conns[n.address] = append(d.conns[n.address], made)
+	return made, nil
+}
+
+func (d *dialer) dial(n node) (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if d.tls {
 		config := &tls.Config{RootCAs: n.roots, MinVersion: tls.VersionTLS12}
@@ -91,28 +113,46 @@ func (d *dialer) conn(n node) (*grpc.ClientConn, error) {
 		}
 		creds = credentials.NewTLS(config)
 	}
-	conn, err := grpc.NewClient(n.address, d.pace.Dialer(), grpc.WithTransportCredentials(creds),
+	return grpc.NewClient(n.address, d.pace.Dialer(), grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 		// A node that comes back is used again within a second.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: 3 * time.Second,
 		}))
-	if err != nil {
-		return nil, err
+}
+
+// sweep closes what nobody uses any more; the caller holds the lock.
+func (d *dialer) sweep() {
+	for address, all := range d.conns {
+		d.conns[address] = slices.DeleteFunc(all, func(c *dialled) bool {
+			stale := c.users == 0 && time.Since(c.used) >= unusedFor
+			if stale {
+				_ = c.Close()
+			}
+			return stale
+		})
+		if len(d.conns[address]) == 0 {
+			delete(d.conns, address)
+		}
 	}
-	if known != nil {
-		_ = known.Close()
-	}
-	d.conns[n.address] = &dialled{ClientConn: conn, node: n}
-	return conn, nil
+}
+
+// release says that the caller uses the connection no more.
+func (c *dialled) release() {
+	c.dialer.mu.Lock()
+	defer c.dialer.mu.Unlock()
+	c.users--
+	c.used = time.Now()
 }
 
 func (d *dialer) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	for _, conn := range d.conns {
-		_ = conn.Close()
+	for _, all := range d.conns {
+		for _, conn := range all {
+			_ = conn.Close()
+		}
 	}
 }

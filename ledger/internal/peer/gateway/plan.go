@@ -65,6 +65,7 @@ func (s *Server) process(ctx context.Context, n node, signed *peerpb.SignedPropo
 	if err != nil {
 		return nil, err
 	}
+	defer conn.release()
 	return peerpb.NewEndorserClient(conn).ProcessProposal(ctx, signed)
 }
 
