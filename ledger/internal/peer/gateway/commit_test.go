@@ -150,7 +150,7 @@ func TestChaincodeEventsComeBlockByBlock(t *testing.T) {
 	c, _ := emit("kv", "c")
 	other, _ := emit("both", "other")
 	bad, idBad := emit("kv", "bad")
-	silent, _ := f.Make(peertest.Tx{})
+	silent, idSilent := f.Make(peertest.Tx{})
 	f.ledger.add(f.World, nil, silent)
 	f.ledger.add(f.World, map[string]peerpb.TxValidationCode{idBad: peerpb.TxValidationCode_MVCC_READ_CONFLICT}, a, bad, other, b, c)
 
@@ -162,6 +162,10 @@ func TestChaincodeEventsComeBlockByBlock(t *testing.T) {
 	after := f.events(&gatewaypb.ChaincodeEventsRequest{AfterTransactionId: idB})
 	_, names = f.next(after)
 	assert.Equal(t, []string{"c=1"}, names)
+	for id, want := range map[string][]string{idBad: {"b=1", "c=1"}, idSilent: {"a=1", "b=1", "c=1"}} {
+		_, names = f.next(f.events(&gatewaypb.ChaincodeEventsRequest{AfterTransactionId: id}))
+		assert.Equal(t, want, names, "it is invalid, or has no event")
+	}
 
 	d, _ := emit("kv", "d")
 	f.ledger.add(f.World, nil, silent)

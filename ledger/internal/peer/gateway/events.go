@@ -97,17 +97,16 @@ func (f *eventFilter) of(block *commonpb.Block) []*peerpb.ChaincodeEvent {
 	}
 	var events []*peerpb.ChaincodeEvent
 	for i, tx := range block.GetData().GetData() {
+		if f.after != "" { // any transaction, of whatever fate, with an event or not
+			if msg, err := protoutil.ParseEnvelope(tx); err == nil && msg.Channel.GetTxId() == f.after {
+				f.after = ""
+			}
+			continue
+		}
 		if i >= len(flags) || flags[i] != byte(peerpb.TxValidationCode_VALID) {
 			continue
 		}
-		event := eventOf(tx)
-		switch {
-		case event == nil:
-		case f.after != "":
-			if event.GetTxId() == f.after {
-				f.after = ""
-			}
-		case event.GetChaincodeId() == f.chaincode:
+		if event := eventOf(tx); event != nil && event.GetChaincodeId() == f.chaincode {
 			events = append(events, event)
 		}
 	}
