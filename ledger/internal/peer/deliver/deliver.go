@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -27,7 +28,11 @@ var log = ops.Logger("peer.deliver")
 // readers is the policy that Fabric asks for block events (event/Block).
 const readers = channelconfig.ApplicationReaders
 
-const maxStreams = 2500 // Fabric's default
+const (
+	maxStreams = 2500 // Fabric's default
+	// firstRequest is how long a client may take to ask. Until it has, it is nobody.
+	firstRequest = 10 * time.Second
+)
 
 // Chain is what the service needs of a channel.
 type Chain interface {
@@ -82,22 +87,30 @@ func (s *Service) DeliverWithPrivateData(st peerpb.Deliver_DeliverWithPrivateDat
 	return s.serve(st, privateData)
 }
 
-// serve answers one request after the other, each with blocks and then a status.
+// serve answers one request after the other, each with blocks and then a status. A stream counts from its first good request
+// on: others take no place from who may read.
 func (s *Service) serve(st stream, as shape) error {
 	defer s.counts.Stream()()
-	defer s.streams.Add(-1)
-	if s.streams.Add(1) > maxStreams {
-		return status.Errorf(codes.ResourceExhausted, "too many requests for /protos.Deliver, exceeding concurrency limit (%d)", maxStreams)
-	}
-	for {
-		env, err := st.Recv()
+	env, err := first(st)
+	counted := false
+	for ; ; env, err = st.Recv() {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		code, err := s.answer(st, env, as)
+		r, code, err := s.open(env)
+		if err == nil && !counted {
+			counted = true
+			defer s.streams.Add(-1)
+			if s.streams.Add(1) > maxStreams {
+				return status.Errorf(codes.ResourceExhausted, "too many requests for /protos.Deliver, exceeding concurrency limit (%d)", maxStreams)
+			}
+		}
+		if err == nil {
+			code, err = s.answer(st, r, as)
+		}
 		if st.Context().Err() != nil {
 			return st.Context().Err()
 		}
@@ -117,11 +130,36 @@ func (s *Service) serve(st stream, as shape) error {
 	}
 }
 
-func (s *Service) answer(st stream, env *commonpb.Envelope, as shape) (code commonpb.Status, err error) {
-	ch, seek, creator, code, err := s.open(env)
-	if err != nil {
-		return code, err
+// first waits for a stream's first request. Where none comes in time the stream ends, and what waits with it.
+func first(st stream) (*commonpb.Envelope, error) {
+	type received struct {
+		env *commonpb.Envelope
+		err error
 	}
+	asked := make(chan received, 1)
+	go func() {
+		env, err := st.Recv()
+		asked <- received{env, err}
+	}()
+	patience := time.NewTimer(firstRequest)
+	defer patience.Stop()
+	select {
+	case r := <-asked:
+		return r.env, r.err
+	case <-patience.C:
+		return nil, status.Errorf(codes.DeadlineExceeded, "no request within %s", firstRequest)
+	}
+}
+
+// request is one that is checked, as its sender is.
+type request struct {
+	channel Chain
+	seek    *ordererpb.SeekInfo
+	creator []byte
+}
+
+func (s *Service) answer(st stream, r *request, as shape) (code commonpb.Status, err error) {
+	ch, seek := r.channel, r.seek
 	sent, end := s.counts.Request(ch.ID(), as.name)
 	defer func() { end(err == nil) }()
 	from, last, err := protoutil.SeekRange(seek, ch.Height())
@@ -133,7 +171,7 @@ func (s *Service) answer(st stream, env *commonpb.Envelope, as shape) (code comm
 		if err != nil {
 			return code, err
 		}
-		if _, err := ch.Bundle().Admits(creator, readers); err != nil {
+		if _, err := ch.Bundle().Admits(r.creator, readers); err != nil {
 			return commonpb.Status_FORBIDDEN, err
 		}
 		// As in Fabric: who reads headers needs configurations to know who may sign the next ones.
@@ -151,34 +189,34 @@ func (s *Service) answer(st stream, env *commonpb.Envelope, as shape) (code comm
 }
 
 // open checks a request and its sender.
-func (s *Service) open(env *commonpb.Envelope) (_ Chain, _ *ordererpb.SeekInfo, creator []byte, _ commonpb.Status, _ error) {
+func (s *Service) open(env *commonpb.Envelope) (*request, commonpb.Status, error) {
 	msg, err := protoutil.OpenEnvelope(env)
 	if err != nil {
-		return nil, nil, nil, commonpb.Status_BAD_REQUEST, err
+		return nil, commonpb.Status_BAD_REQUEST, err
 	}
 	if kind := commonpb.HeaderType(msg.Channel.Type); kind != commonpb.HeaderType_DELIVER_SEEK_INFO {
-		return nil, nil, nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("header type %s: DELIVER_SEEK_INFO is accepted", kind)
+		return nil, commonpb.Status_BAD_REQUEST, fmt.Errorf("header type %s: DELIVER_SEEK_INFO is accepted", kind)
 	}
 	if err := msg.CheckTime(); err != nil {
-		return nil, nil, nil, commonpb.Status_BAD_REQUEST, err
+		return nil, commonpb.Status_BAD_REQUEST, err
 	}
 	ch := s.channel(msg.Channel.ChannelId)
 	if ch == nil {
-		return nil, nil, nil, commonpb.Status_NOT_FOUND, fmt.Errorf("channel %q is not joined", msg.Channel.ChannelId)
+		return nil, commonpb.Status_NOT_FOUND, fmt.Errorf("channel %q is not joined", msg.Channel.ChannelId)
 	}
-	creator = msg.Signature.Creator
+	creator := msg.Signature.Creator
 	caller, err := ch.Bundle().Admits(creator, readers)
 	if err == nil {
 		err = caller.Verify(env.Payload, env.Signature)
 	}
 	if err != nil {
-		return nil, nil, nil, commonpb.Status_FORBIDDEN, err
+		return nil, commonpb.Status_FORBIDDEN, err
 	}
 	seek := &ordererpb.SeekInfo{}
 	if err := protoutil.Unmarshal(msg.Data, seek); err != nil {
-		return nil, nil, nil, commonpb.Status_BAD_REQUEST, err
+		return nil, commonpb.Status_BAD_REQUEST, err
 	}
-	return ch, seek, creator, commonpb.Status_SUCCESS, nil
+	return &request{ch, seek, creator}, commonpb.Status_SUCCESS, nil
 }
 
 // next waits for a block where the request says so.
