@@ -55,6 +55,9 @@ func (c *Connection) secured() (*tls.Config, error) {
 		if c.ClientAuthRequired {
 			return nil, errors.New("client_auth_required without tls_required")
 		}
+		if c.RootCert != "" || c.ClientCert != "" || c.ClientKey != "" {
+			return nil, errors.New("root_cert, client_cert or client_key without tls_required: tls_required: true, or none of them, is accepted")
+		}
 		return nil, nil
 	}
 	roots := x509.NewCertPool()

@@ -34,6 +34,9 @@ func TestConnection(t *testing.T) {
 			Address: "cc:9999", TLSRequired: true, ClientAuthRequired: true, RootCert: root, ClientCert: client,
 		}, refused: "client_cert and client_key"},
 		{name: "client alone", connection: Connection{Address: "cc:9999", ClientAuthRequired: true}, refused: "without tls_required"},
+		{name: "root alone", connection: Connection{Address: "cc:9999", RootCert: root}, refused: "without tls_required: tls_required: true"},
+		{name: "client's certificate alone", connection: Connection{Address: "cc:9999", ClientCert: client}, refused: "without tls_required"},
+		{name: "client's key alone", connection: Connection{Address: "cc:9999", ClientKey: secret}, refused: "without tls_required"},
 		{name: "timeout", connection: Connection{Address: "cc:9999", DialTimeout: "soon"}, refused: `dial_timeout "soon"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
