@@ -46,6 +46,9 @@ const (
 	maxSpecBytes    = 4 << 10
 	checkTimeout    = 3 * time.Second
 	shutdownTimeout = time.Second
+	headerTimeout   = 5 * time.Second
+	readTimeout     = 10 * time.Second // of a whole request; an answer, such as a profile, takes as long as it takes
+	idleTimeout     = 5 * time.Minute  // between two requests: longer than scrapes are apart
 )
 
 // Listen claims the address, so that a busy port is known before a node starts
@@ -95,7 +98,7 @@ func (s *Server) AddCheck(component string, check Check) {
 
 // Serve answers until ctx ends; then it returns nil.
 func (s *Server) Serve(ctx context.Context) error {
-	srv := &http.Server{Handler: s.handler, ReadHeaderTimeout: 5 * time.Second}
+	srv := &http.Server{Handler: s.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout}
 	stop := context.AfterFunc(ctx, func() {
 		// The node is stopping: long profiles do not hold it up.
 		short, cancel := context.WithTimeout(context.Background(), shutdownTimeout)

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
@@ -101,6 +104,64 @@ func TestPprofOnlyWhereAskedFor(t *testing.T) {
 	assert.Equal(t, 404, code)
 	code, _ = call(t, startServer(t, true), "GET", "/debug/pprof/cmdline", "")
 	assert.Equal(t, 200, code)
+}
+
+// piped is a listener of connections within the process.
+type piped struct {
+	net.Listener // for its address
+	conns        chan net.Conn
+}
+
+func (p *piped) Accept() (net.Conn, error) {
+	conn, open := <-p.conns
+	if !open {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+
+func (p *piped) Close() error {
+	close(p.conns)
+	return nil
+}
+
+// TestAClientThatStopsIsHungUpOn, within a request and between two of them, and not while a long answer is made.
+func TestAClientThatStopsIsHungUpOn(t *testing.T) {
+	real, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, real.Close()) }()
+	for text, within := range map[string]time.Duration{
+		"PUT /logspec HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n": readTimeout,
+		"GET /version HTTP/1.1\r\nHost: a\r\n\r\n":                      idleTimeout,
+		"GET /long HTTP/1.1\r\nHost: a\r\n\r\n":                         time.Hour + idleTimeout,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET /version", getVersion)
+			mux.HandleFunc("PUT /logspec", putSpec)
+			mux.HandleFunc("GET /long", func(w http.ResponseWriter, r *http.Request) {
+				select {
+				case <-time.After(time.Hour):
+				case <-r.Context().Done():
+				}
+			})
+			server, conns := &Server{handler: mux}, make(chan net.Conn, 1)
+			server.listener = &piped{real, conns}
+			ctx, cancel := context.WithCancel(t.Context())
+			served := make(chan error, 1)
+			go func() { served <- server.Serve(ctx) }()
+			ours, theirs := net.Pipe()
+			conns <- theirs
+			began := time.Now()
+			_, err := ours.Write([]byte(text))
+			require.NoError(t, err)
+			_, err = io.ReadAll(ours)
+			require.NoError(t, err)
+			assert.InDelta(t, within, time.Since(began), float64(time.Second), text)
+			cancel()
+			require.NoError(t, <-served)
+		})
+	}
 }
 
 func TestABusyPortIsSaid(t *testing.T) {
