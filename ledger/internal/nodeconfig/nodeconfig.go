@@ -4,6 +4,7 @@ package nodeconfig
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -145,8 +146,15 @@ func load(path string) (*Config, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(raw))
 	decoder.KnownFields(true)
 	var c Config
-	if err := decoder.Decode(&c); err != nil {
+	err = decoder.Decode(&c)
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("it is empty: the keys of a node's configuration are accepted")
+	}
+	if err != nil {
 		return nil, err
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it has more than one YAML document: one is accepted")
 	}
 	root := filepath.Dir(filepath.Dir(absolute))
 	paths := []*string{&c.Identity.Cert, &c.Identity.Key, &c.TLS.Cert, &c.TLS.Key, &c.Data}

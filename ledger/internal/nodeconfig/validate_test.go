@@ -1,6 +1,7 @@
 package nodeconfig
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -56,4 +57,23 @@ func TestAllProblemsAreToldAtOnce(t *testing.T) {
 	for _, want := range []string{file, "name is missing", `listen "nowhere"`, "processors -1"} {
 		assert.ErrorContains(t, err, want)
 	}
+}
+
+func TestAFileHoldsOneConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "nodes.yaml")
+	require.NoError(t, sound().Save(file))
+	one, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for want, text := range map[string]string{
+		"it is empty: ":                 "# nothing yet\n",
+		"more than one YAML document: ": string(one) + "---\nname: other\n",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err := Load(file, RolePeer)
+		require.ErrorContains(t, err, file+": ")
+		assert.ErrorContains(t, err, want)
+	}
+	require.NoError(t, os.WriteFile(file, append([]byte("---\n"), one...), 0o600))
+	_, err = Load(file, RolePeer)
+	assert.NoError(t, err, "one document may begin with a line of its own")
 }
