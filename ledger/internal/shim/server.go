@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -40,6 +41,9 @@ type TLS struct {
 func (t *TLS) Config() (*tls.Config, error) {
 	if *t == (TLS{}) {
 		return nil, nil
+	}
+	if t.Cert == "" || t.Key == "" {
+		return nil, errors.New("the chaincode's TLS certificate or key is missing: --tls-cert and --tls-key, or neither of them nor --client-ca, are accepted")
 	}
 	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 	if err != nil {

@@ -42,6 +42,17 @@ func (p *parties) file(name, content string) string {
 	return path
 }
 
+// TestAHalfOfTheFilesIsRefused, with the flags that are missing.
+func TestAHalfOfTheFilesIsRefused(t *testing.T) {
+	for _, files := range []shim.TLS{{ClientCA: "ca"}, {Cert: "cert"}, {Key: "key", ClientCA: "ca"}} {
+		_, err := files.Config()
+		assert.ErrorContains(t, err, "--tls-cert and --tls-key", files)
+	}
+	none, err := (&shim.TLS{}).Config()
+	require.NoError(t, err)
+	assert.Nil(t, none)
+}
+
 // serveSecured runs a chaincode that lets in only peers whose certificate its authority has issued.
 func serveSecured(t *testing.T, p *parties) (address string) {
 	t.Helper()
