@@ -108,8 +108,12 @@ func changeBFT(orderer *commonpb.ConfigGroup, c *ConsenterPatch, fresh *etcdraft
 		}
 		all[at] = next
 	default:
-		if next.MspId == "" && len(orderer.Groups) == 1 {
-			next.MspId = slices.Collect(maps.Keys(orderer.Groups))[0]
+		orgs, err := byMSP(orderer)
+		if err != nil {
+			return err
+		}
+		if next.MspId == "" && len(orgs) == 1 {
+			next.MspId = slices.Collect(maps.Keys(orgs))[0]
 		}
 		if c.Identity == "" {
 			return fmt.Errorf("%w: consenter %s: identity, the certificate that it signs with, is missing", ErrInvalid, c.Address)

@@ -352,12 +352,8 @@ func (b *Bundle) chaincode(wire *streampb.ChaincodeDefinition) (*Chaincode, erro
 }
 
 func decodeOrg(name string, group *commonpb.ConfigGroup, tls *x509.CertPool) (identity.OrgConfig, error) {
-	var wire msppb.MSPConfig
-	var msp msppb.FabricMSPConfig
-	if err := get(group, keyMSP, &wire); err != nil {
-		return identity.OrgConfig{}, fmt.Errorf("organisation %s: %w", name, err)
-	}
-	if err := protoutil.Unmarshal(wire.Config, &msp); err != nil {
+	_, msp, err := mspOf(group)
+	if err != nil {
 		return identity.OrgConfig{}, fmt.Errorf("organisation %s: %w", name, err)
 	}
 	// To ignore a field that restricts an organisation's members would admit too many.

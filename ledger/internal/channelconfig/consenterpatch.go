@@ -115,18 +115,22 @@ func (c *ConsenterPatch) fits(there bool) error {
 
 // endpoint adds the address to its organisation's, or takes it away.
 func (c *ConsenterPatch) endpoint(orderer *commonpb.ConfigGroup) error {
-	names := slices.Sorted(maps.Keys(orderer.Groups))
+	orgs, err := byMSP(orderer)
+	if err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(orgs))
 	if !c.Remove && c.MSPID == "" && len(names) != 1 {
 		return fmt.Errorf("%w: consenter %s: msp_id, one of %v, is missing", ErrInvalid, c.Address, names)
 	}
 	if c.MSPID != "" {
-		if orderer.Groups[c.MSPID] == nil {
+		if orgs[c.MSPID] == nil {
 			return fmt.Errorf("%w: consenter %s: msp_id %q: one of %v is accepted", ErrInvalid, c.Address, c.MSPID, names)
 		}
 		names = []string{c.MSPID}
 	}
 	for _, name := range names {
-		org := orderer.Groups[name]
+		org := orgs[name]
 		fill(org)
 		var endpoints commonpb.OrdererAddresses
 		if org.Values[keyEndpoints] != nil {

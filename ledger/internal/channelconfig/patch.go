@@ -11,9 +11,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/policy"
-	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
-	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -79,7 +77,11 @@ func (p *Patch) Apply(config *commonpb.Config) (*commonpb.Config, error) {
 
 func (p *Patch) organisations(application *commonpb.ConfigGroup) error {
 	for _, o := range p.Organisations {
-		if application.Groups[o.MSPID] != nil || o.MSPID == "" {
+		known, err := byMSP(application)
+		if err != nil {
+			return err
+		}
+		if known[o.MSPID] != nil || application.Groups[o.MSPID] != nil || o.MSPID == "" {
 			return fmt.Errorf("%w: organisation %q: a name that the channel does not have yet is accepted", ErrInvalid, o.MSPID)
 		}
 		org := GenesisOrg{MSPID: o.MSPID, RootCert: []byte(o.RootCert), TLSCert: []byte(o.TLSCert), Endpoints: o.Peers}
@@ -101,6 +103,10 @@ func (p *Patch) chaincodes(application *commonpb.ConfigGroup) error {
 		if err := get(application, keyChaincodes, &all); err != nil {
 			return err
 		}
+	}
+	orgs, err := byMSP(application)
+	if err != nil {
+		return err
 	}
 	if all.Chaincodes == nil {
 		all.Chaincodes = map[string]*streampb.ChaincodeDefinition{}
@@ -124,7 +130,7 @@ func (p *Patch) chaincodes(application *commonpb.ConfigGroup) error {
 		if change.Policy != "" {
 			parsed, err := policy.Parse(change.Policy)
 			if err == nil {
-				err = policy.CheckOrganisations(parsed, sortedGroups(application))
+				err = policy.CheckOrganisations(parsed, slices.Sorted(maps.Keys(orgs)))
 			}
 			if err != nil {
 				return fmt.Errorf("%w: chaincode %s: %w", ErrInvalid, name, err)
@@ -170,24 +176,24 @@ func (p *Patch) revocations(groups ...*commonpb.ConfigGroup) error {
 	for mspID, lists := range p.RevocationLists {
 		found := false
 		for _, group := range groups {
-			org := group.Groups[mspID]
+			orgs, err := byMSP(group)
+			if err != nil {
+				return err
+			}
+			org := orgs[mspID]
 			if org == nil {
 				continue
 			}
 			found = true
-			var wire msppb.MSPConfig
-			var msp msppb.FabricMSPConfig
-			if err := get(org, keyMSP, &wire); err != nil {
-				return err
-			}
-			if err := protoutil.Unmarshal(wire.Config, &msp); err != nil {
+			wire, msp, err := mspOf(org)
+			if err != nil {
 				return err
 			}
 			for _, list := range lists {
 				msp.RevocationList = append(msp.RevocationList, []byte(list))
 			}
-			wire.Config = mustMarshal(&msp)
-			set(org, keyMSP, &wire)
+			wire.Config = mustMarshal(msp)
+			set(org, keyMSP, wire)
 		}
 		if !found {
 			return fmt.Errorf("%w: revocation list of organisation %q: one that the channel has is accepted", ErrInvalid, mspID)

@@ -1,0 +1,70 @@
+package channelconfig
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// renamed gives organisations' groups other names than their MSP ids, as Fabric's configtxgen may.
+func renamed(config *commonpb.Config) *commonpb.Config {
+	out := proto.Clone(config).(*commonpb.Config)
+	for group, names := range map[string]map[string]string{
+		applicationGroup: {"Org1MSP": "Org1", "Org2MSP": "Org2"}, ordererGroup: {"OrdererMSP": "OrdererOrg"},
+	} {
+		groups := out.ChannelGroup.Groups[group].Groups
+		for mspID, name := range names {
+			groups[name] = groups[mspID]
+			delete(groups, mspID)
+		}
+	}
+	return out
+}
+
+// TestOrganisationsAreKnownByTheirMSPs, whatever their groups are called.
+func TestOrganisationsAreKnownByTheirMSPs(t *testing.T) {
+	c := newChannel(t)
+	config := renamed(c.bundle.Config)
+	consenter := ConsenterPatch{Address: "127.0.0.1:7070", MSPID: "OrdererMSP"}
+	unnamed := ConsenterPatch{Address: "127.0.0.1:7070", MSPID: "OrdererOrg"}
+	for _, test := range []struct {
+		patch   Patch
+		refused string
+	}{
+		{Patch{Chaincodes: map[string]ChaincodePatch{"kv": {Policy: "OR('Org1MSP.peer')"}}}, ""},
+		{Patch{Chaincodes: map[string]ChaincodePatch{"kv": {Policy: "OR('Org1.peer')"}}}, "the policy names Org1: Org1MSP, Org2MSP are accepted"},
+		{Patch{Policies: map[string]string{"/Channel/Application/Org1/Writers": "OR('Org1MSP.admin')"}}, ""},
+		{Patch{RevocationLists: map[string][]string{"Org1MSP": nil}}, ""},
+		{Patch{RevocationLists: map[string][]string{"Org1": nil}}, `revocation list of organisation "Org1"`},
+		{Patch{Consenters: []ConsenterPatch{consenter}}, ""},
+		{Patch{Consenters: []ConsenterPatch{unnamed}}, `msp_id "OrdererOrg": one of [OrdererMSP] is accepted`},
+		{Patch{Organisations: []OrganisationPatch{{MSPID: "Org1MSP"}}}, `organisation "Org1MSP": a name that the channel does not have yet`},
+	} {
+		_, err := test.patch.Apply(config)
+		if test.refused == "" {
+			assert.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, ErrInvalid)
+		assert.ErrorContains(t, err, test.refused)
+	}
+}
+
+// TestAConsentersOrganisationIsItsMSP where none is named, and not its group.
+func TestAConsentersOrganisationIsItsMSP(t *testing.T) {
+	g, _ := bftWorld(t, 5)
+	fifth := g.Identities[4]
+	g.Consenters, g.Identities = g.Consenters[:4], g.Identities[:4]
+	root, err := g.channelGroup()
+	require.NoError(t, err)
+	patch := Patch{Consenters: []ConsenterPatch{{Address: "127.0.0.1:7054", TLSCert: "c", Identity: string(fifth.Cert)}}}
+	grown, err := patch.Apply(renamed(&commonpb.Config{ChannelGroup: root}))
+	require.NoError(t, err)
+	var orderers commonpb.Orderers
+	require.NoError(t, get(grown.ChannelGroup.Groups[ordererGroup], keyOrderers, &orderers))
+	assert.Equal(t, "OrdererMSP", orderers.ConsenterMapping[4].MspId)
+}
