@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -140,36 +139,6 @@ func (p *Patch) chaincodes(application *commonpb.ConfigGroup) error {
 	}
 	set(application, keyChaincodes, &all)
 	return nil
-}
-
-func (p *Patch) policies(root *commonpb.ConfigGroup) error {
-	for _, path := range slices.Sorted(maps.Keys(p.Policies)) {
-		names := strings.Split(strings.TrimPrefix(path, rootPath+"/"), "/")
-		group := root
-		for _, name := range names[:len(names)-1] {
-			group = group.GetGroups()[name]
-		}
-		if group == nil || !strings.HasPrefix(path, rootPath+"/") {
-			return fmt.Errorf("%w: policy %q: the path of a group and a name are accepted, such as %s", ErrInvalid, path, ChannelWriters)
-		}
-		fill(group)
-		name := names[len(names)-1]
-		if rule, sub, ok := strings.Cut(p.Policies[path], " "); ok && isRule(rule) {
-			setMeta(group, name, sub, commonpb.ImplicitMetaPolicy_Rule(commonpb.ImplicitMetaPolicy_Rule_value[rule]))
-			continue
-		}
-		parsed, err := policy.Parse(p.Policies[path])
-		if err != nil {
-			return fmt.Errorf("%w: policy %s: %w", ErrInvalid, path, err)
-		}
-		setPolicy(group, name, commonpb.Policy_SIGNATURE, parsed)
-	}
-	return nil
-}
-
-func isRule(word string) bool {
-	_, ok := commonpb.ImplicitMetaPolicy_Rule_value[word]
-	return ok
 }
 
 func (p *Patch) revocations(groups ...*commonpb.ConfigGroup) error {

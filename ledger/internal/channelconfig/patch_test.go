@@ -10,6 +10,34 @@ import (
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
+// TestPoliciesThatNobodyCouldSatisfyAreRefused, as are new ones: a slip would lock the channel, or have no effect.
+func TestPoliciesThatNobodyCouldSatisfyAreRefused(t *testing.T) {
+	c := newChannel(t)
+	delete(c.bundle.Config.ChannelGroup.Groups[applicationGroup].Groups["Org2MSP"].Policies, policyEndorsement)
+	for _, test := range []struct{ path, rule, refused string }{
+		{"/Channel/Application/Admins", "MAJORITY Admin", "MAJORITY Admin: 0 of the groups below have that policy, and it needs 2: of Admins, Endorsement, Readers, Writers, one"},
+		{"/Channel/Application/Admins", "ANY ", "0 of the groups below have that policy, and it needs 1"},
+		{"/Channel/Application/Admins", "ALL Endorsement", "1 of the groups below have that policy, and it needs 2"},
+		{"/Channel/Application/Admins", "MAJORITY Endorsement", "1 of the groups below have that policy, and it needs 2"},
+		{"/Channel/Application/Org1MSP/Admins", "ANY Admins", "of which there are none: a signature policy is accepted"},
+		{"/Channel/Application/Admins", "OR('Org1MPS.admin')", "the policy names Org1MPS: OrdererMSP, Org1MSP, Org2MSP are accepted"},
+		{"/Channel/Application/Writres", "ANY Writers", `policy "/Channel/Application/Writres": the group has Admins, Endorsement, Readers, Writers, and one of these is accepted`},
+		{"/Channel/Application/Org9MSP/Writers", "OR('Org1MSP.admin')", "the path of a group and a name are accepted"},
+		{"/Channel/Application/Admins", "MAJORITY Admins", ""},
+		{"/Channel/Application/Endorsement", "ANY Endorsement", ""},
+		{"/Channel/Readers", "ALL Readers", ""},
+		{"/Channel/Application/Writers", "OR('OrdererMSP.admin', 'Org2MSP.client')", ""},
+	} {
+		_, err := (&Patch{Policies: map[string]string{test.path: test.rule}}).Apply(c.bundle.Config)
+		if test.refused == "" {
+			assert.NoError(t, err, test.path)
+			continue
+		}
+		require.ErrorIs(t, err, ErrInvalid, test.rule)
+		assert.ErrorContains(t, err, test.refused)
+	}
+}
+
 // renamed gives organisations' groups other names than their MSP ids, as Fabric's configtxgen may.
 func renamed(config *commonpb.Config) *commonpb.Config {
 	out := proto.Clone(config).(*commonpb.Config)
@@ -38,6 +66,7 @@ func TestOrganisationsAreKnownByTheirMSPs(t *testing.T) {
 		{Patch{Chaincodes: map[string]ChaincodePatch{"kv": {Policy: "OR('Org1MSP.peer')"}}}, ""},
 		{Patch{Chaincodes: map[string]ChaincodePatch{"kv": {Policy: "OR('Org1.peer')"}}}, "the policy names Org1: Org1MSP, Org2MSP are accepted"},
 		{Patch{Policies: map[string]string{"/Channel/Application/Org1/Writers": "OR('Org1MSP.admin')"}}, ""},
+		{Patch{Policies: map[string]string{"/Channel/Application/Org1/Writers": "OR('Org1.admin')"}}, "the policy names Org1: "},
 		{Patch{RevocationLists: map[string][]string{"Org1MSP": nil}}, ""},
 		{Patch{RevocationLists: map[string][]string{"Org1": nil}}, `revocation list of organisation "Org1"`},
 		{Patch{Consenters: []ConsenterPatch{consenter}}, ""},

@@ -77,19 +77,25 @@ func compilePolicy(known map[string]policy.Evaluator, path string, group *common
 			}
 			out.subs = append(out.subs, sub)
 		}
-		switch meta.Rule {
-		case commonpb.ImplicitMetaPolicy_ANY:
-			out.need = min(1, len(out.subs))
-		case commonpb.ImplicitMetaPolicy_ALL:
-			out.need = len(out.subs)
-		case commonpb.ImplicitMetaPolicy_MAJORITY:
-			out.need = min(len(out.subs)/2+1, len(out.subs))
-		default:
+		if _, known := commonpb.ImplicitMetaPolicy_Rule_name[int32(meta.Rule)]; !known {
 			return nil, fmt.Errorf("unknown rule %d: ANY, ALL and MAJORITY are accepted", meta.Rule)
 		}
+		out.need = min(needed(meta.Rule, len(out.subs)), len(out.subs))
 		return out, nil
 	default:
 		return nil, fmt.Errorf("unknown type %d: SIGNATURE and IMPLICIT_META are accepted", wire.GetType())
+	}
+}
+
+// needed is how many of n sub-policies a rule asks for.
+func needed(rule commonpb.ImplicitMetaPolicy_Rule, n int) int {
+	switch rule {
+	case commonpb.ImplicitMetaPolicy_ANY:
+		return 1
+	case commonpb.ImplicitMetaPolicy_MAJORITY:
+		return n/2 + 1
+	default:
+		return n
 	}
 }
 
