@@ -1,12 +1,19 @@
 package policy
 
-import "sort"
+import (
+	"maps"
+	"sort"
+)
 
 // Layout is one sufficient set of signatures: how many distinct identities of each principal.
 type Layout map[Principal]int
 
-// maxLayouts bounds the search: a client needs a few ways to be served, not all.
-const maxLayouts = 256
+// Bounds of the search: a client needs a few ways to be served, not all. A choice of many principals has few layouts, since
+// maxPrincipals is of all that a search keeps, but for one layout of each size.
+const (
+	maxLayouts    = 256
+	maxPrincipals = 1 << 16
+)
 
 // Layouts lists sets of signatures that satisfy the policy, those with fewest
 // signatures first. A gateway picks one whose peers are there. They are not all where the policy leaves much choice.
@@ -46,28 +53,43 @@ func Choose(n int, from []Layout) []Layout {
 
 // choose takes n of the rules, each in any one of its ways.
 func choose(n int, rules [][]Layout) []Layout {
-	// ways[k] are the layouts that satisfy k of the rules seen so far.
-	ways := make([][]Layout, n+1)
-	ways[0] = []Layout{{}}
+	// found[k] are layouts that satisfy k of the rules seen so far.
+	found := make([]ways, n+1)
+	found[0].add(Layout{})
 	for _, options := range rules {
 		for k := n; k > 0; k-- {
-			for _, base := range ways[k-1] {
-				for _, option := range options {
-					if len(ways[k]) < maxLayouts {
-						ways[k] = append(ways[k], merge(base, option))
-					}
-				}
-			}
+			found[k].extend(found[k-1].layouts, options, maxPrincipals/(n+1))
 		}
 	}
-	return ways[n]
+	return found[n].layouts
+}
+
+// ways are layouts, and how many principals they name together.
+type ways struct {
+	layouts    []Layout
+	principals int
+}
+
+// extend adds each base with each option as long as there is room. There is for one.
+func (w *ways) extend(bases, options []Layout, room int) {
+	for _, base := range bases {
+		for _, option := range options {
+			if len(w.layouts) == maxLayouts || len(w.layouts) > 0 && w.principals+len(base)+len(option) > room {
+				return
+			}
+			w.add(merge(base, option))
+		}
+	}
+}
+
+func (w *ways) add(l Layout) {
+	w.layouts = append(w.layouts, l)
+	w.principals += len(l)
 }
 
 func merge(a, b Layout) Layout {
 	out := make(Layout, len(a)+len(b))
-	for p, n := range a {
-		out[p] = n
-	}
+	maps.Copy(out, a)
 	for p, n := range b {
 		out[p] += n
 	}

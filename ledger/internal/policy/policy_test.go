@@ -167,6 +167,37 @@ func TestLayoutsLeaveOutOrganisationsOfALargePolicy(t *testing.T) {
 	assert.Equal(t, want, p.Organisations())
 }
 
+// TestAChoiceOfManyPrincipalsHasFewLayouts, whoever has written it: every node would keep them.
+func TestAChoiceOfManyPrincipalsHasFewLayouts(t *testing.T) {
+	peers := func(from, to int) (out []string) {
+		for n := range to - from {
+			out = append(out, fmt.Sprintf("'Org%04dMSP.peer'", from+n))
+		}
+		return out
+	}
+	half := func(peers []string) string {
+		return fmt.Sprintf("OutOf(%d,%s)", len(peers)/2, strings.Join(peers, ","))
+	}
+	var nested []string
+	for at := range 30 {
+		nested = append(nested, half(peers(30*at, 30*at+30)))
+	}
+	for text, size := range map[string]int{half(peers(0, 1022)): 511, half(nested): 15 * 15, "AND(" + strings.Join(nested, ",") + ")": 30 * 15} {
+		layouts := compile(t, text).Layouts()
+		require.NotEmpty(t, layouts)
+		principals := 0
+		for _, l := range layouts {
+			assert.Len(t, l, size)
+			principals += len(l)
+		}
+		assert.LessOrEqual(t, principals, maxPrincipals)
+	}
+	// What a search makes on its way counts as well.
+	p := compile(t, half(peers(0, 1022)))
+	made := testing.AllocsPerRun(1, func() { p.Layouts() })
+	assert.Less(t, made, 100_000.0)
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("AND('Org1MSP.peer', OutOf(1,'Org2MSP.member','Org3MSP.admin'))")
 	f.Fuzz(func(t *testing.T, text string) {
