@@ -7,6 +7,7 @@ import (
 	"net"
 	"sort"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -118,8 +119,8 @@ type Chaincode struct {
 	Sequence      uint64
 	Policy        policy.Evaluator
 	Rule          []byte // the policy as it is defined, a marshalled protos.ApplicationPolicy
-	// Layouts are the sets of endorsers that suffice, the smallest first.
-	Layouts []policy.Layout
+	// Layouts says which sets of endorsers suffice, the smallest first. Gateways alone ask; it is worked out once.
+	Layouts func() []policy.Layout
 	// Organisations are those that the policy names, sorted. With many of them, layouts are for some only.
 	Organisations []string
 }
@@ -334,17 +335,18 @@ func (b *Bundle) chaincode(wire *streampb.ChaincodeDefinition) (*Chaincode, erro
 		if err != nil {
 			return nil, err
 		}
-		cc.Policy, cc.Layouts = compiled, compiled.Layouts()
+		cc.Policy = compiled
 	case *peerpb.ApplicationPolicy_ChannelConfigPolicyReference:
 		found, ok := b.policies[kind.ChannelConfigPolicyReference]
 		if !ok {
 			return nil, fmt.Errorf("endorsement policy %q does not exist", kind.ChannelConfigPolicyReference)
 		}
-		cc.Policy, cc.Layouts = found, layouts(found)
+		cc.Policy = found
 	default:
 		return nil, fmt.Errorf("no endorsement policy")
 	}
 	cc.Organisations = organisations(cc.Policy)
+	cc.Layouts = sync.OnceValue(func() []policy.Layout { return layouts(cc.Policy) })
 	if err := CheckChaincodeName(cc.Name); err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func TestGenesisRoundTrip(t *testing.T) {
 	assert.Equal(t, []string{"127.0.0.1:7049", "127.0.0.1:7050"}, b.Orderer.Addresses)
 	assert.Equal(t, []string{"127.0.0.1:7051", "127.0.0.1:8051"}, b.Orgs["Org1MSP"].Peers)
 	require.Contains(t, b.Chaincodes, "kv")
-	assert.Len(t, b.Chaincodes["kv"].Layouts, 2)
+	assert.Len(t, b.Chaincodes["kv"].Layouts(), 2)
 	assert.Equal(t, []string{"Org1MSP", "Org2MSP"}, b.Chaincodes["kv"].Organisations)
 }
 
@@ -121,7 +121,7 @@ func TestChaincodeByPolicyReference(t *testing.T) {
 	}})
 	b, err := FromConfig("c", &commonpb.Config{ChannelGroup: root})
 	require.NoError(t, err)
-	assert.Equal(t, []policy.Layout{{{MSPID: "Org1MSP", Role: identity.Peer}: 1, {MSPID: "Org2MSP", Role: identity.Peer}: 1}}, b.Chaincodes["kv"].Layouts)
+	assert.Equal(t, []policy.Layout{{{MSPID: "Org1MSP", Role: identity.Peer}: 1, {MSPID: "Org2MSP", Role: identity.Peer}: 1}}, b.Chaincodes["kv"].Layouts())
 	assert.Equal(t, []string{"Org1MSP", "Org2MSP"}, b.Chaincodes["kv"].Organisations)
 }
 

@@ -102,11 +102,11 @@ func TestAChaincodeIsUpgraded(t *testing.T) {
 	kv := c.bundle.Chaincodes["kv"]
 	assert.Equal(t, "2.0", kv.Version)
 	assert.EqualValues(t, 2, kv.Sequence)
-	assert.Len(t, kv.Layouts, 1)
+	assert.Len(t, kv.Layouts(), 1)
 	c.become(c.update(Patch{Chaincodes: map[string]ChaincodePatch{
 		"kv": {Version: "3.0"}, "new": {Version: "1.0", Policy: "OR('Org1MSP.peer')"},
 	}}, c.admins("Org1MSP", "Org2MSP")...))
-	assert.Len(t, c.bundle.Chaincodes["kv"].Layouts, 1, "what a patch does not mention stays")
+	assert.Len(t, c.bundle.Chaincodes["kv"].Layouts(), 1, "what a patch does not mention stays")
 	assert.EqualValues(t, 1, c.bundle.Chaincodes["new"].Sequence)
 	for want, change := range map[string]ChaincodePatch{
 		"a new version, a new policy, or both are accepted":     {},

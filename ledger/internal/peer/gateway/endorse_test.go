@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/gateway"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
+	"github.com/qioi/qioi/ledger/internal/policy"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -86,7 +87,7 @@ func TestOtherOrganisationsAreAskedWhereThePolicyNeedsThem(t *testing.T) {
 // layouts.
 func TestOrganisationsThatNoLayoutHasAreAsked(t *testing.T) {
 	f := start(t, nil)
-	f.Bundle.Chaincodes["both"].Layouts = nil
+	f.Bundle.Chaincodes["both"].Layouts = func() []policy.Layout { return nil }
 	prepared, err := f.client.Endorse(context.Background(), f.request(peertest.Proposal{Chaincode: "both"}))
 	require.NoError(t, err)
 	assert.ElementsMatch(t, []string{"Org1MSP", "Org2MSP"}, f.open(prepared.PreparedTransaction).endorsers)

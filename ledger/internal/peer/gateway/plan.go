@@ -193,7 +193,7 @@ func (c *collection) satisfy(ctx context.Context, cc *channelconfig.Chaincode) b
 	if cc.Policy.Evaluate(c.identities) {
 		return true
 	}
-	for _, layout := range c.preferred(cc.Layouts) {
+	for _, layout := range c.preferred(cc.Layouts()) {
 		missing, possible := c.missing(layout)
 		if !possible {
 			continue
