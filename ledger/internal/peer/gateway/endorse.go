@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 )
@@ -35,8 +36,10 @@ func (s *Server) Endorse(ctx context.Context, request *gatewaypb.EndorseRequest)
 	ctx, cancel := context.WithTimeout(ctx, s.config.EndorsementTimeout)
 	defer cancel()
 	window := s.windows.of(bundle)
+	var creator *identity.Identity
 	if window != nil {
-		err := s.working.wait(func() error { return window.enter(ctx) })
+		creator = p.creator(bundle)
+		err := s.working.wait(func() error { return window.enter(ctx, creator) })
 		if errors.Is(err, errFull) {
 			return nil, s.working.exceeded()
 		}
@@ -50,7 +53,7 @@ func (s *Server) Endorse(ctx context.Context, request *gatewaypb.EndorseRequest)
 	case err != nil:
 		window.leave()
 	default:
-		window.keep(p.txID)
+		window.keep(p.txID, creator)
 	}
 	if err != nil {
 		return nil, err
