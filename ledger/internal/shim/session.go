@@ -26,6 +26,9 @@ type messageStream interface {
 	Recv() (*peerpb.ChaincodeMessage, error)
 }
 
+// errTooLarge says that a message was not sent: the peer would end the stream, and with it every transaction of the chaincode.
+var errTooLarge = errors.New("too large for the peer's stream")
+
 // txKey tells conversations apart: ids are unique within a channel only.
 type txKey struct{ channel, tx string }
 
@@ -73,7 +76,11 @@ func serve(stream messageStream, chaincodeID string, contract Contract) error {
 	}
 }
 
+// send gives a message to the stream. After errTooLarge the stream is as it was.
 func (s *session) send(msg *peerpb.ChaincodeMessage) error {
+	if size := proto.Size(msg); size > maxMessageBytes {
+		return fmt.Errorf("a message of %d bytes is %w: at most %d are accepted", size, errTooLarge, maxMessageBytes)
+	}
 	s.sendMu.Lock()
 	defer s.sendMu.Unlock()
 	return s.stream.Send(msg)
@@ -120,15 +127,20 @@ func (s *session) begin(msg *peerpb.ChaincodeMessage) error {
 		err = s.admit(stub)
 	}
 	if err != nil {
-		return s.send(&peerpb.ChaincodeMessage{
-			Type: peerpb.ChaincodeMessage_ERROR, Payload: []byte(err.Error()), Txid: msg.GetTxid(), ChannelId: msg.GetChannelId(),
-		})
+		return s.send(failed(msg, err))
 	}
 	go func() {
 		defer s.done.Done()
 		s.run(stub)
 	}()
 	return nil
+}
+
+// failed is the last message of the transaction that a message is of, and says why it has failed.
+func failed(msg *peerpb.ChaincodeMessage, err error) *peerpb.ChaincodeMessage {
+	return &peerpb.ChaincodeMessage{
+		Type: peerpb.ChaincodeMessage_ERROR, Payload: []byte(err.Error()), Txid: msg.GetTxid(), ChannelId: msg.GetChannelId(),
+	}
 }
 
 // admit counts the transaction among the running ones.
@@ -154,7 +166,11 @@ func (s *session) run(stub *Stub) {
 	s.mu.Lock()
 	delete(s.running, stub.key())
 	s.mu.Unlock()
-	if err := s.send(msg); err != nil && s.ctx.Err() == nil {
+	err := s.send(msg)
+	if errors.Is(err, errTooLarge) {
+		err = s.send(failed(msg, err))
+	}
+	if err != nil && s.ctx.Err() == nil {
 		log.Warnf("[%s] transaction %s: the response did not reach the peer: %s", stub.channelID, stub.txID, err)
 	}
 }

@@ -2,9 +2,12 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -14,10 +17,14 @@ import (
 type scriptedStream struct {
 	ctx  context.Context
 	left []*peerpb.ChaincodeMessage
+	sent []*peerpb.ChaincodeMessage
 }
 
-func (s *scriptedStream) Context() context.Context            { return s.ctx }
-func (s *scriptedStream) Send(*peerpb.ChaincodeMessage) error { return nil }
+func (s *scriptedStream) Context() context.Context { return s.ctx }
+func (s *scriptedStream) Send(msg *peerpb.ChaincodeMessage) error {
+	s.sent = append(s.sent, msg)
+	return nil
+}
 func (s *scriptedStream) Recv() (*peerpb.ChaincodeMessage, error) {
 	if len(s.left) == 0 {
 		return nil, io.EOF
@@ -25,6 +32,32 @@ func (s *scriptedStream) Recv() (*peerpb.ChaincodeMessage, error) {
 	msg := s.left[0]
 	s.left = s.left[1:]
 	return msg, nil
+}
+
+// TestWhatIsTooLargeFailsItsTransactionAlone: it would end the stream, and with it all others of the chaincode.
+func TestWhatIsTooLargeFailsItsTransactionAlone(t *testing.T) {
+	large := make([]byte, maxMessageBytes)
+	for name, function := range map[string]Function{
+		"the last message": func(s *Stub, _ []string) ([]byte, error) { return nil, s.SetEvent("large", large) },
+		"a question": func(s *Stub, _ []string) ([]byte, error) {
+			_, err := s.ask(peerpb.ChaincodeMessage_PUT_STATE, &peerpb.PutState{Key: "k", Value: large})
+			if err != nil {
+				return nil, err
+			}
+			return nil, errors.New("it was sent")
+		},
+	} {
+		stream := &scriptedStream{ctx: t.Context(), left: []*peerpb.ChaincodeMessage{
+			{Type: peerpb.ChaincodeMessage_READY},
+			{Type: peerpb.ChaincodeMessage_TRANSACTION, Txid: "t", ChannelId: "c", Payload: []byte("\x0a\x03get")},
+		}}
+		require.NoError(t, serve(stream, "id", Functions{"get": function}), name)
+		require.Len(t, stream.sent, 2, name) // the first one registers
+		last := stream.sent[1]
+		assert.Less(t, proto.Size(last), 1<<10, name)
+		assert.Contains(t, string(last.Payload), "too large for the peer's stream", name)
+		assert.Equal(t, []string{"t", "c"}, []string{last.Txid, last.ChannelId})
+	}
 }
 
 // FuzzServe sends a chaincode what no peer would: it must neither panic nor hang.
@@ -60,6 +93,6 @@ func FuzzServe(f *testing.F) {
 		}
 		begin := &peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_TRANSACTION, Txid: "t", Payload: []byte("\x0a\x03get")}
 		ready := &peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_READY}
-		_ = serve(&scriptedStream{context.Background(), []*peerpb.ChaincodeMessage{ready, begin, msg, msg}}, "id", contract)
+		_ = serve(&scriptedStream{ctx: context.Background(), left: []*peerpb.ChaincodeMessage{ready, begin, msg, msg}}, "id", contract)
 	})
 }
