@@ -14,6 +14,7 @@ from published.neighbours import neighbours
 DAEMON = (
     *("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show"),
     ":(exclude)qioi/daemon/lock.py",
+    ":(exclude)monitor/profile",  # perf, which `qioi profile` runs
     *("qioi/roster.py", *(f"qioi/discovery/{name}.py" for name in ("base", "mine", "owners", "told"))),
 )
 #: The bundled ledger, without the replicas that are measured without one.
@@ -44,7 +45,7 @@ FABRIC = (*LAWS, "benchmarks/bench_fabric.py")
 BESIDE_FABRIC = (
     *(f"ledger/internal/{part}" for part in ("contracts", "load", "process", "shim", "wire", "network", "stage")),
     *(f"ledger/internal/{part}" for part in ("identity", "policy", "protoutil", "protoview", "serving", "ops")),
-    *(f"ledger/internal/{part}" for part in ("nodeconfig", "channelconfig", "problems")),
+    *(f"ledger/internal/{part}" for part in ("nodeconfig", "channelconfig", "problems", "finite", "resultfile")),
     *("ledger/pb", "ledger/go.mod"),
 )
 

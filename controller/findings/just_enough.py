@@ -33,9 +33,9 @@ from qioi.controller.period import Period
 from qioi.model import CEILING, MAX_SHARES, Component
 from qioi.model.groups import parent_of
 
-#: A component's weight, to that of the neighbours on one CPU, that is nearly enough; what it may have as far as the usual
-#: ceiling goes, since its p95 is nearer to alone's with that; and what is enough for a group of many components, which
-#: may want more than one CPU.
+#: A component's weight, to that of the neighbours on one CPU, that is nearly enough; what it may have as far as the
+#: usual ceiling goes, since its p95 is nearer to alone's with that; and what is enough for a group of many components,
+#: which may want more than one CPU.
 RATIO, AMPLE, ABOVE = 2.0, 4.0, 8.0
 #: Seconds with all that it may have, first of all.
 GRACE = 6.0
