@@ -145,8 +145,6 @@ class JournalTail:
             self.problem = f"journal of {self.path}: journalctl: {error.strerror}"
             self.counters.errors += 1
             return
-        with suppress(OSError):  # the loop's precedence is not for this child
-            os.sched_setscheduler(self._process.pid, os.SCHED_OTHER, os.sched_param(0))
         assert self._process.stdout is not None  # asked for above, as is the other
         assert self._process.stderr is not None
         os.set_blocking(self._process.stdout.fileno(), False)

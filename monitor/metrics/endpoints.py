@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import os
 import socket
 import ssl
 import threading
@@ -97,8 +96,6 @@ class Endpoint:
                 line.shutdown(socket.SHUT_RDWR)
 
     def _run(self) -> None:
-        with contextlib.suppress(OSError):  # the loop's precedence is not for asking around
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         while not self._stop.is_set():
             self._looks.put(self._look())
             self._stop.wait(self._every)

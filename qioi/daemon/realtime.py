@@ -3,6 +3,11 @@
 The lowest real-time priority counts everywhere, where a nice value counts only inside the daemon's own control group or
 autogroup (sched(7)). RLIMIT_RTTIME bounds it: after a second without a pause it sends SIGXCPU, whose handler gives the
 priority up. Both end with the process.
+
+Threads and children begin without the priority, and with a nice value of 0: what follows an engine or an API server
+has no bound, and the limit counts each thread's time, so one of them would lose the loop its priority. The HTTP
+servers' threads have it with the loop. They rest after what they do, and the loop waits for Python's lock while they
+make an answer, for half a second where components beside them have 262,144 shares.
 """
 
 from __future__ import annotations
@@ -12,6 +17,8 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 
 log = logging.getLogger("qioi")
 
@@ -21,6 +28,10 @@ RT_MICROSECONDS = 1_000_000
 SHORTEST = 2 * RT_MICROSECONDS
 #: Seconds after which the priority is asked for again that was given up or refused.
 AGAIN = 600.0
+#: Policies, both with the flag that children begin without: only CAP_SYS_NICE may take the flag off, which a right to
+#: the priority by RLIMIT_RTPRIO lacks (sched_setscheduler(2)).
+REALTIME = os.SCHED_RR | os.SCHED_RESET_ON_FORK
+ORDINARY = os.SCHED_OTHER | os.SCHED_RESET_ON_FORK
 
 
 class Realtime:
@@ -31,6 +42,19 @@ class Realtime:
         self._had = False
         self._given_up = False
         self._again: float | None = None
+        self._companions: tuple[int, ...] = ()
+
+    def share(self, threads: Iterable[int]) -> None:
+        """Have these threads, which bound themselves, follow the loop: give the priority now if it is in force."""
+        self._companions = tuple(threads)
+        if self._had and not self._given_up:
+            self._lead(REALTIME, lowest())
+
+    def _lead(self, policy: int, priority: int) -> None:
+        """Set the companions' priority. One that has ended needs none, and a refusal leaves it ordinary."""
+        for thread in self._companions:
+            with suppress(OSError):
+                os.sched_setscheduler(thread, policy, os.sched_param(priority))
 
     def take(self) -> str | None:
         """Ask for the priority; say why it is refused."""
@@ -39,18 +63,20 @@ class Realtime:
             # What the loop had run without a pause when it gave the priority up counts on until it wakes up with it.
             # Each signal has moved this limit by a second.
             limit(2 * RT_MICROSECONDS)
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
+            os.sched_setscheduler(0, REALTIME, os.sched_param(lowest()))
             time.sleep(0.001)
             limit(RT_MICROSECONDS)
         except (OSError, ValueError) as error:
             self._given_up = True  # so that it is asked for again
             return f"real-time priority: {error}"
         self._had, self._given_up = True, False
+        self._lead(REALTIME, lowest())
         return None
 
     def _give_up(self, _number: int, _frame: object) -> None:
         """Give the priority up, because the loop did not pause for a second."""
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setscheduler(0, ORDINARY, os.sched_param(0))
+        self._lead(ORDINARY, 0)
         self._given_up = True
 
     def look(self, now: float) -> None:
@@ -78,6 +104,11 @@ class Realtime:
             self._again = now + AGAIN
             if self.take() is None:
                 log.info("own protection: real-time priority is in force again")
+
+
+def lowest() -> int:
+    """Give the lowest real-time priority."""
+    return os.sched_get_priority_min(os.SCHED_RR)
 
 
 def limit(microseconds: int) -> None:

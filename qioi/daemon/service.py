@@ -68,7 +68,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             first = daemon.blank(access.name, hierarchy.version)
             orders = Orders(daemon.thresholds, roster.take_as_mine, daemon.take_up)
             publisher = Publisher(first, hierarchy, orders)
-            serve(config, publisher, cleanup)
+            realtime.share(serve(config, publisher, cleanup))
             log.info("%s", banner(config, hierarchy, access))
             reloader = Reloader(config, load, lambda new: absent(new, hierarchy, access), daemon, notifier)
             spare_collections()
@@ -111,17 +111,19 @@ def record_originals(config: Config, guard: Guard, own: str | None) -> None:
         log.warning("originals are not recorded yet: %s; each one is recorded before its first change", error)
 
 
-def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> None:
-    """Open the status socket and, if configured, the metrics port. StartError."""
+def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> list[int]:
+    """Open the status socket and, if configured, the metrics port; give the threads that answer. StartError."""
     try:
-        status = serve_unix(config.socket, publisher.routes())
+        services = [serve_unix(config.socket, publisher.routes())]
         cleanup.callback(remove_socket, config.socket)
-        cleanup.callback(status.close)
+        cleanup.callback(services[0].close)
         if config.metrics.port:
             listen, port = config.metrics.listen, config.metrics.port
-            cleanup.callback(serve_tcp(listen, port, publisher.shown(listen)).close)
+            services.append(serve_tcp(listen, port, publisher.shown(listen)))
+            cleanup.callback(services[1].close)
     except BusyError as error:
         raise StartError(f"{config.file}: {error}") from None
+    return [one.thread for one in services]
 
 
 def remove_socket(path: Path) -> None:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 
 log = logging.getLogger("qioi")
 
@@ -101,6 +102,8 @@ class Service:
         listener.setblocking(False)
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
+        #: The kernel's number of the thread that answers.
+        self.thread = cast("int", self._thread.native_id)
 
     def close(self) -> None:
         """Stop answering, and free the address. An answer that is being made is finished first."""

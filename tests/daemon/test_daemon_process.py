@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from raised_component import raise_one, value
+from realtime import policy_of
 from refusing import read_only
 from running import Site, begin_in, end
 from waiting import until
@@ -376,7 +377,7 @@ def test_for_want_of_realtime_a_group_of_its_own_gets_shares_and_loses_them_agai
         until(lambda: (own / "cgroup.procs").read_text() != "")
     process = begin_in(own, site, *site.command("run", "-c", str(site.config())))
     until(lambda: site.status() is not None)
-    refused = os.sched_getscheduler(process.pid) == os.SCHED_OTHER
+    refused = policy_of(process.pid) == os.SCHED_OTHER
     assert value(own / site.hierarchy.file) == (8192 if refused and not company else 1024)
     status, text = end(process)
     assert status == 0

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from realtime import realtime
+from realtime import need_realtime, policy_of
 from refusing import read_only
 from running import Site, begin_in, end
 from waiting import DIES_WITH_TEST, until
@@ -110,13 +110,12 @@ def test_own_shares_left_by_a_daemon_before_go_back_once_they_can_where_none_are
 def test_where_realtime_is_lost_in_mid_run_the_group_has_shares_until_it_is_back(
     site: Site, own: Path, again: bool
 ) -> None:
-    with realtime():
-        pass  # skipped where it is refused
+    need_realtime()
     for group, microseconds in ((own.parent, "20000"), (own, "10000")):
         if (budget := group / "cpu.rt_runtime_us").exists():
             budget.write_text(microseconds)
     process = begin(site, own)
-    if os.sched_getscheduler(process.pid) != os.SCHED_RR:
+    if policy_of(process.pid) != os.SCHED_RR:
         pytest.skip("no real-time priority in a group of its own here")
     assert shares(site.hierarchy, own) == FOUND
     for _ in range(2):

@@ -9,39 +9,50 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from realtime import realtime
+from ports import reserved
+from realtime import need_realtime, policy_of
+from running import Site, end
 
 from qioi.daemon.own import protect_loop
 from qioi.daemon.realtime import AGAIN, Realtime
 
-#: A loop that does not pause, for 20 s of CPU at most, with a bound that is shorter than the daemon's.
+#: A loop that does not pause, for 20 s of CPU at most, with a bound that is shorter than the daemon's, and a thread
+#: that has its priority.
 ENDLESS = """
-import logging, os, sys, time
+import logging, os, sys, threading, time
 from qioi.daemon import realtime
 logging.basicConfig(stream=sys.stdout, format="%(message)s", level=logging.INFO)
 realtime.RT_MICROSECONDS = 50_000
 one = realtime.Realtime(True)
 assert one.take() is None
+end, thread = threading.Event(), threading.Thread(target=lambda: end.wait())
+thread.start()
+one.share([thread.native_id])
+def policies():
+    return [os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK for tid in (0, thread.native_id)]
 for round in range(2):
     began = time.process_time()
-    while os.sched_getscheduler(0) == os.SCHED_RR and time.process_time() < 20:
+    print(*policies())
+    while os.sched_getscheduler(0) == realtime.REALTIME and time.process_time() < 20:
         pass
-    print("scheduler", os.sched_getscheduler(0), "after", time.process_time() - began > 0.03, flush=True)
+    print(*policies(), "after", time.process_time() - began > 0.03, flush=True)
     for seconds in (0.0, 1.0, realtime.AGAIN):
         one.look(2 * round * realtime.AGAIN + seconds)
-os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # the bound is too short for Python's own end
+end.set()
+os.sched_setscheduler(0, realtime.ORDINARY, os.sched_param(0))  # the bound is too short for Python's own end
 """
 GIVEN_UP = "given up, since the loop did not pause for a second: the loop may run late on a busy host"
 
 
 def test_a_loop_that_does_not_pause_gives_realtime_up_says_so_and_has_it_again_later() -> None:
-    with realtime():
-        pass  # skipped where it is refused
+    need_realtime()
     done = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True, check=False)
     one = [
-        f"scheduler {os.SCHED_OTHER} after True",
+        f"{os.SCHED_RR} {os.SCHED_RR}",
+        f"{os.SCHED_OTHER} {os.SCHED_OTHER} after True",
         f"own protection: real-time priority was {GIVEN_UP}",
         "own protection: real-time priority is in force again",
     ]
@@ -52,7 +63,7 @@ def test_a_loop_that_does_not_pause_gives_realtime_up_says_so_and_has_it_again_l
 LIMITED = """
 import os, resource
 from qioi.daemon.realtime import Realtime
-print(Realtime(True).take(), os.sched_getscheduler(0) == os.SCHED_RR, *resource.getrlimit(resource.RLIMIT_RTTIME))
+print(Realtime(True).take(), os.sched_getparam(0).sched_priority == 1, *resource.getrlimit(resource.RLIMIT_RTTIME))
 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 """
 UNIT = ["setpriv", "--bounding-set=-sys_resource"]
@@ -68,25 +79,58 @@ UNIT = ["setpriv", "--bounding-set=-sys_resource"]
     ],
 )
 def test_a_hard_limit_that_may_not_be_raised_is_kept_where_it_is_long_enough(hard: object, said: str) -> None:
-    with realtime():
-        pass  # skipped where it is refused
+    need_realtime()
     command = ["prlimit", f"--rttime={hard}", *UNIT, sys.executable, "-c", LIMITED]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, f"{said}\n"), done.stderr
 
 
+#: Asks for the priority, and tells that of a thread and of a child that begin with it.
+BEGINNERS = """
+import os, subprocess, sys, threading
+from qioi.daemon.realtime import Realtime
+assert Realtime(True).take() is None
+thread = threading.Thread(target=lambda: print(os.sched_getscheduler(0), flush=True))
+thread.start()
+thread.join()
+subprocess.run([sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"])
+"""
+
+
+def test_threads_and_children_begin_without_it() -> None:
+    need_realtime()
+    done = subprocess.run([sys.executable, "-c", BEGINNERS], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(os.SCHED_OTHER)] * 2
+
+
+@pytest.mark.slow
+def test_of_a_daemons_threads_the_loop_and_those_that_answer_have_it(site: Site) -> None:
+    need_realtime()
+    site.component("peer0")
+    with reserved() as port:
+        site.changes = {"docker": {"socket": str(site.folder / "no.sock")}, "metrics": {"port": port}}
+        process = site.start()
+        threads = [int(one.name) for one in Path(f"/proc/{process.pid}/task").iterdir()]
+        with_it = [one for one in threads if policy_of(one) != os.SCHED_OTHER]
+        assert process.pid in with_it
+        assert (len(with_it), len(threads) > 3) == (3, True)
+        assert end(process)[0] == 0
+
+
 class Kernel:
-    """The kernel's answers: a priority, and whether it grants one."""
+    """The kernel's answers to a process that has no CAP_SYS_NICE: a priority, and whether it grants one."""
 
     def __init__(self) -> None:
         self.priority = 0
         self.grants = True
         self.asked = 0
+        self._flag = 0
 
     def set(self, pid: int, policy: int, param: os.sched_param) -> None:
         self.asked += 1
-        if not self.grants:
+        if not self.grants or policy & os.SCHED_RESET_ON_FORK < self._flag:
             raise PermissionError(1, "Operation not permitted")
+        self._flag = policy & os.SCHED_RESET_ON_FORK
         self.priority = param.sched_priority
 
 
@@ -124,6 +168,14 @@ def test_what_is_refused_at_the_start_is_asked_for_now_and_then(
     look(one, 3 * AGAIN, 3 * AGAIN + 1)
     assert heard.messages == ["own protection: real-time priority is in force again"]
     assert kernel.priority > 0
+
+
+def test_a_right_by_a_limit_alone_suffices_to_give_it_up(kernel: Kernel, heard: pytest.LogCaptureFixture) -> None:
+    one = Realtime(True)
+    assert protect_loop(None, one) is None
+    signal.raise_signal(signal.SIGXCPU)
+    look(one, 0.0)
+    assert (kernel.priority, heard.messages) == (0, [f"own protection: real-time priority was {GIVEN_UP}"])
 
 
 def test_what_somebody_else_takes_away_is_left_to_them_and_said_once(

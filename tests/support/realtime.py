@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 
-@contextmanager
-def realtime() -> Iterator[None]:
-    """Give this thread real-time priority, which its threads and children inherit; skip where it is refused."""
+def need_realtime() -> None:
+    """Skip a test where this thread is refused real-time priority."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(os.sched_get_priority_min(os.SCHED_RR)))
     except OSError as error:
         pytest.skip(f"no real-time priority here: {error}")
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def policy_of(thread: int) -> int:
+    """Give a thread's policy without the flag that its children begin without the priority."""
+    return os.sched_getscheduler(thread) & ~os.SCHED_RESET_ON_FORK

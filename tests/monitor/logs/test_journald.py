@@ -12,7 +12,6 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from realtime import realtime
 from waiting import until
 
 from qioi.model import Commit
@@ -162,19 +161,6 @@ def test_a_journalctl_that_fails_again_is_not_well_in_between(
         for _ in range(50):
             tail.poll()
         assert tail.problem is None, "a quiet unit's journal tells nothing"
-    finally:
-        tail.close()
-
-
-def test_journalctl_has_no_realtime_priority(journalctl: Callable[[str], Path]) -> None:
-    before = psutil.Process().children()
-    arguments = journalctl("exec sleep 1000")
-    with realtime():
-        tail = JournalTail("a.service")
-    try:
-        until(arguments.exists)
-        (child,) = set(psutil.Process().children()).difference(before)
-        assert os.sched_getscheduler(child.pid) == os.SCHED_OTHER
     finally:
         tail.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import socket
 import threading
 import time
@@ -12,7 +11,6 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 
 import pytest
-from realtime import realtime
 from waiting import until
 
 from qioi.model import Component, Credentials, Role
@@ -194,23 +192,6 @@ def test_a_page_that_is_too_large_is_refused_before_its_end(monkeypatch: pytest.
         with answering(larger) as url, closing(channels(("peer0", url, ("red",)))) as metered:
             says(metered, f"{url}: a page of more than {len(page)} bytes")
             assert metered.states()[0].lines == 0
-
-
-def test_who_asks_around_has_no_realtime_priority() -> None:
-    begun: list[int] = []
-
-    def answer() -> Iterator[tuple[bytes, float]]:
-        (asking,) = (one.native_id for one in threading.enumerate() if one.name == "metrics of peer0")
-        assert asking is not None
-        begun.append(os.sched_getscheduler(asking))
-        yield HEAD, 0.0
-
-    with answering(answer) as url:
-        with realtime():
-            metered = channels(("peer0", url, ("red",)))
-        with closing(metered):
-            until(lambda: begun)
-    assert begun[0] == os.SCHED_OTHER
 
 
 @pytest.mark.parametrize(
