@@ -5,7 +5,8 @@ group, which is the same file in all mount, network and PID namespaces of a host
 another state folder, or in a container. It does not exclude a daemon in a cgroup namespace with a mount of its own,
 which cannot reach the host's other groups.
 
-Whoever may read that group may lock it. So a lock that a user other than root holds keeps no daemon out.
+Whoever may read that group may lock it. So a lock that a user other than root holds keeps no daemon out. Nor does one
+whose holder has ended and left its descriptor to a child: a daemon leaves its own to none (O_CLOEXEC).
 """
 
 from __future__ import annotations
@@ -78,14 +79,23 @@ class TreeLock:
             take(self._descriptor, Path(folder))
         except BlockingIOError:
             pid = holder_of(self._descriptor)
+            if pid is not None and user_of(pid) is None and self._is_free_now(Path(folder)):
+                return
             self.close()
-            if (user := stranger(pid)) is not None:
-                log.warning(
-                    "%s: process %s of user %d holds the lock that keeps a second daemon out", folder, pid, user
-                )
+            if (who := stranger(pid)) is not None:
+                log.warning("%s: %s the lock that keeps a second daemon out", folder, who)
                 return
             holder = "in another PID namespace, such as a container's" if pid is None else f"pid {pid}"
             raise LockedError(f"{folder}: a QiOi daemon is running already on this host ({holder})") from None
+
+    def _is_free_now(self, folder: Path) -> bool:
+        """Lock it where a daemon that has just ended was its holder; say whether that is so. LockError."""
+        assert self._descriptor is not None
+        try:
+            take(self._descriptor, folder)
+        except BlockingIOError:
+            return False
+        return True
 
     def close(self) -> None:
         """Free the lock. A second call does nothing."""
@@ -157,10 +167,18 @@ def holder_of(descriptor: int, locks: Path = Path("/proc/locks")) -> int | None:
     return None
 
 
-def stranger(pid: int | None) -> int | None:
-    """Give a process's user, if that can be no daemon's: neither root nor this user."""
+def user_of(pid: int) -> int | None:
+    """Give a process's user; ``None``: it has ended."""
     try:
-        user = Path(f"/proc/{pid}").stat().st_uid
-    except OSError:  # unknown, or it has just ended
+        return Path(f"/proc/{pid}").stat().st_uid
+    except OSError:
         return None
-    return None if user in {0, os.geteuid()} else user
+
+
+def stranger(pid: int | None) -> str | None:
+    """Say of a lock's holder that it holds it, if it can be no daemon; ``pid`` is None in another PID namespace."""
+    if pid is None:
+        return None
+    if (user := user_of(pid)) is None:
+        return f"process {pid}, which has ended, has left to another"
+    return None if user in {0, os.geteuid()} else f"process {pid} of user {user} holds"

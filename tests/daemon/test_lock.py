@@ -32,6 +32,10 @@ except LockedError as error:
 """
 
 
+#: No process has a number as high (PID_MAX_LIMIT).
+ENDED = 2**22 + 1
+
+
 @pytest.fixture
 def group(real_group: tuple[Hierarchy, str], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A control group that stands for the outermost one, which may be another test's."""
@@ -81,6 +85,39 @@ def test_a_lock_of_another_user_keeps_no_daemon_out(group: Path, caplog: pytest.
         os.close(descriptor)
         neighbour.kill()
     assert f"process {neighbour.pid} of user 65534 holds the lock" in caplog.text
+
+
+def test_a_lock_that_another_user_has_left_to_a_child_keeps_no_daemon_out(
+    group: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = [*DIES_WITH_TEST, "sh", "-c", 'exec 9<"$1"; flock 9; exec sleep 300', "sh", str(group)]
+    neighbour = subprocess.Popen(left, user=65534, group=65534, extra_groups=[], cwd="/")
+    descriptor = os.open(group, os.O_RDONLY)
+    try:
+        holder = until(lambda: holder_of(descriptor))
+        until(lambda: not Path(f"/proc/{holder}").exists())  # flock(1) has ended
+        TreeLock(group).close()
+    finally:
+        os.close(descriptor)
+        neighbour.kill()
+        neighbour.wait()
+    assert f"process {holder}, which has ended, has left to another the lock that keeps a second" in caplog.text
+
+
+def test_a_lock_that_was_freed_while_its_holder_was_looked_for_is_taken(
+    group: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = TreeLock(group)
+
+    def ends(descriptor: int) -> int | None:
+        pid = holder_of(descriptor)
+        first.close()
+        return None if pid is None else ENDED
+
+    monkeypatch.setattr("qioi.daemon.lock.holder_of", ends)
+    second = TreeLock(group)
+    assert ask(group) == f"{group}: a QiOi daemon is running already on this host (pid {os.getpid()})"
+    second.close()
 
 
 def test_nobody_else_can_lock_the_state_folder(tmp_path: Path) -> None:
