@@ -13,6 +13,7 @@ import os
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 from qioi.controller.levers.idle import IDLE
@@ -119,9 +120,15 @@ class Journal:
         return Loaded(tuple(entries), tuple(problems))
 
     def set_aside(self) -> Path:
-        """Rename a damaged journal, so that a person can look at it; return its new path."""
-        aside = self.file.with_name(f"{self.file.name}.damaged")
-        self.file.replace(aside)
+        """Give a damaged journal a second name, so that a person can look at it; return the new path. OSError.
+
+        The first name stays until the next journal is stored, because what can be read is still to be restored.
+        """
+        stem = f"{self.file.name}.damaged"
+        paths = (self.file.with_name(stem if number == 1 else f"{stem}-{number}") for number in count(1))
+        aside = next(path for path in paths if not path.exists() or path.samefile(self.file))
+        if not aside.exists():
+            aside.hardlink_to(self.file)
         sync_folder(self._folder)
         return aside
 

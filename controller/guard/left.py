@@ -11,7 +11,11 @@ from qioi.controller.guard.journal import Entry, Journal
 
 
 def read_left(journal: Journal) -> tuple[tuple[Entry, ...], list[str]]:
-    """Read the entries that are left, and set a damaged file aside; give the problems, too. OSError: no reading it."""
+    """Read the entries that are left; give the problems, too. OSError: no reading it.
+
+    A damaged file is kept for a person. It stays the journal, too, until what could not be restored is stored: a
+    recovery that is killed, or meets a full disk, leaves what can be read to the next one.
+    """
     loaded = journal.load()
     if not loaded.problems:
         return loaded.entries, []

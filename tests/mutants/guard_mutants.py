@@ -255,7 +255,16 @@ JOURNAL = of(
         "            self.file.unlink()\n        if",
         "            pass\n        if",
     ),
-    ("journal: a damaged one is overwritten by the next", "        self.file.replace(aside)\n", ""),
+    (
+        "journal: a damaged one is overwritten by the next",
+        "            aside.hardlink_to(self.file)\n",
+        "            pass\n",
+    ),
+    (
+        "journal: a damaged one is no longer read",
+        "            aside.hardlink_to(self.file)\n",
+        "            self.file.replace(aside)\n",
+    ),
 )
 
 GROUPS = of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from refusing import read_only
 
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.left import read_left, still_left, store_left
@@ -27,18 +28,50 @@ def test_a_sound_journal_is_read_and_stays(journal: Journal) -> None:
     assert not journal.file.exists()
 
 
-@pytest.mark.parametrize("movable", [True, False])
-def test_of_a_damaged_journal_all_is_taken_that_can_be_read(journal: Journal, movable: bool) -> None:
-    journal.file.write_bytes(journal.file.read_bytes() + b"half")
+def damage(journal: Journal, end: bytes = b"half") -> bytes:
+    journal.store([ENTRY])
+    journal.file.write_bytes(journal.file.read_bytes() + end)
+    return journal.file.read_bytes()
+
+
+def test_of_a_damaged_journal_all_is_taken_that_can_be_read(journal: Journal) -> None:
+    content = damage(journal)
     aside = journal.file.with_name("journal.damaged")
-    if not movable:
-        aside.mkdir()
-        (aside / "of-the-last-time").touch()
     entries, (problem,) = read_left(journal)
     assert entries == (ENTRY,)
     assert f"{journal.file}: line 3: half-written or damaged: what can be read is restored" in problem
-    assert (f"kept as {aside}" in problem, journal.file.exists()) == (movable, not movable)
-    assert ("it cannot be set aside: Is a directory" in problem) is not movable
+    assert problem.endswith(f"; kept as {aside}")
+    assert store_left(journal, []) == []
+    assert (journal.file.exists(), aside.read_bytes()) == (False, content)
+
+
+def test_a_damaged_journal_on_a_read_only_disk_is_read_too(journal: Journal) -> None:
+    damage(journal)
+    with read_only(journal.file.parent):
+        entries, (problem,) = read_left(journal)
+    assert (entries, problem.endswith("; it cannot be set aside: Read-only file system")) == ((ENTRY,), True)
+
+
+def test_what_a_damaged_journal_names_is_read_again_until_the_rest_is_stored(journal: Journal) -> None:
+    content = damage(journal)
+    found = read_left(journal)
+    assert read_left(journal) == found  # the first recovery was killed before it had restored anything
+    journal.file.with_name("journal.new").mkdir()  # as a full disk
+    assert len(store_left(journal, [ENTRY])) == 1
+    assert (read_left(journal), still_left(journal)) == (found, (ENTRY,))
+    (kept,) = journal.file.parent.glob("*.damaged*")
+    assert kept.read_bytes() == content
+
+
+def test_each_damaged_journal_is_kept(journal: Journal) -> None:
+    (in_the_way := journal.file.with_name("journal.damaged-2")).mkdir()
+    contents = []
+    for end in (b"one", b"two"):
+        contents.append(damage(journal, end))
+        read_left(journal)
+    aside = [one for one in sorted(journal.file.parent.glob("*.damaged*")) if one != in_the_way]
+    assert [one.name for one in aside] == ["journal.damaged", "journal.damaged-3"]
+    assert [one.read_bytes() for one in aside] == contents
 
 
 def test_a_journal_that_cannot_be_written_is_said(journal: Journal) -> None:
