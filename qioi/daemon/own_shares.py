@@ -16,8 +16,8 @@ from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
 
-#: Shares of the daemon's own group where real-time is not in force: as much as eight ordinary groups, for its 1 % of a
-#: core.
+#: Shares of the daemon's own group where real-time is not in force, for its 1 % of a core. On cgroup v1 they are what
+#: eight ordinary groups have, and the least; on v2 they are eight times what the group was found with.
 OWN_SHARES = 8 * DEFAULT_SHARES
 #: Seconds between two looks at the group: at who is in it, and at its shares, which somebody else may have restored.
 LOOK = 10.0
@@ -75,9 +75,11 @@ class OwnShares:
 
     def _set(self, group: str, shares: int) -> Outcome | None:
         try:
-            self._guard.hold(group)
+            found = self._guard.hold(group)
         except CgroupError as error:
             return failed(group, error)
+        if self._always is None:
+            shares = max(shares, found)
         (outcome,) = self._guard.apply({group: shares})
         return None if outcome.result is Result.SKIPPED and not self._failing else outcome
 

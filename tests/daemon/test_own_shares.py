@@ -192,6 +192,12 @@ def joined(site: Site, own: Path) -> Iterator[None]:
     until(lambda: str(company.pid) not in (own / "cgroup.procs").read_text().split())
 
 
+def test_a_group_that_was_found_with_more_keeps_it(site: Site, own: Path) -> None:
+    (own / site.hierarchy.file).write_text("20480")
+    with looker(site, own) as look:
+        assert [look(0.0), look(LOOK)] == [20480, 20480]
+
+
 def test_own_shares_go_back_where_company_stays_and_are_raised_again_when_it_has_left(site: Site, own: Path) -> None:
     with looker(site, own) as look:
         assert [look(0.0), look(LOOK)] == [RAISED, RAISED]
