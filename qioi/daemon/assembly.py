@@ -44,7 +44,7 @@ def make_instruments(
     cleanup.callback(delays.close)
     slicer = choose_slices(config, hierarchy, cleanup)
     patterns = None if config.dry_run else config.best_effort
-    own = own_cgroup(hierarchy.version)
+    own = own_cgroup(hierarchy)
     idle = cleanup.enter_context(best_effort(patterns, config.state_dir, hierarchy, own))
     foreign = ForeignGroups(accounts, hierarchy.mount, files, made_idle=lambda: idle.groups)
     pinned = PinnedComponents(config.components, hierarchy.mount)

@@ -7,18 +7,32 @@ import os
 from pathlib import Path
 
 from qioi.daemon.realtime import Realtime
+from qioi.discovery.cgroups import cpu_path
+from qioi.kernel.hierarchy import Hierarchy
 from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
 
 
-def own_cgroup(version: int, path: Path = Path("/proc/self/cgroup")) -> str | None:
-    """Give the daemon's own group, relative to the CPU controller's mount; ``None`` for the root group."""
-    for line in path.read_text().splitlines():
-        number, controllers, group = line.split(":", 2)
-        if (version == 1 and "cpu" in controllers.split(",")) or (version == 2 and number == "0"):
-            return group.strip("/") or None
-    return None
+def own_cgroup(hierarchy: Hierarchy, account: Path = Path("/proc/self/cgroup")) -> str | None:
+    """Give the daemon's own group, relative to the CPU controller's mount; ``None``: see :func:`why_none`.
+
+    In a cgroup namespace the kernel's account begins at that one's root, and the mount may still be the host's, as in a
+    pod. Then the group is the one below the mount that has this process.
+    """
+    path = cpu_path(os.fsdecode(account.read_bytes()), hierarchy.version) or ""
+    group = path.strip("/")
+    if others_in(hierarchy.folder(group)) is None:
+        folders = (folder for folder, _, _ in os.walk(hierarchy.mount) if others_in(Path(folder)) is not None)
+        group = next(folders, "").removeprefix(str(hierarchy.mount)).strip("/")
+    return group or None
+
+
+def why_none(hierarchy: Hierarchy) -> str:
+    """Say why the daemon has no group of its own."""
+    if others_in(hierarchy.mount) is None:
+        return "a cgroup namespace hides the daemon's group: --cgroupns host shows it"
+    return "the daemon runs in the root control group, which has no shares"
 
 
 def competing(group: str) -> str:

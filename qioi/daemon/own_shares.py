@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Outcome, Result, failed
-from qioi.daemon.own import Company, competing, own_cgroup
+from qioi.daemon.own import Company, competing, own_cgroup, why_none
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import DEFAULT_SHARES
@@ -31,8 +31,8 @@ class OwnShares:
     """
 
     def __init__(self, config: Config, guard: Guard, hierarchy: Hierarchy) -> None:
-        group = None if config.dry_run else own_cgroup(hierarchy.version)
-        #: The group; ``None`` in the root group, and in a dry run.
+        group = None if config.dry_run else own_cgroup(hierarchy)
+        #: The group; ``None`` in the root group, where a namespace hides it, and in a dry run.
         self.group = competing(group) if group else None
         self._guard = guard
         self._always = config.own.shares
@@ -43,7 +43,7 @@ class OwnShares:
         self._next_look = -math.inf
         self._news = self._failing = False
         if self._always is not None and self.group is None and not config.dry_run:
-            log.warning("own.shares: ignored: the daemon runs in the root control group, which has no shares")
+            log.warning("own.shares: ignored: %s", why_none(hierarchy))
 
     def look(self, now: float, *, realtime: bool) -> None:
         """Have the shares that are wanted where ``realtime`` is in force, or is not. To be called once a period.

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from qioi.daemon.own import competing
+from qioi.daemon.own import competing, own_cgroup, why_none
+from qioi.kernel.hierarchy import Hierarchy
 
 POD, CONTAINER = "pod1f0c3b52-6b0e-4a3c-9d3a-0d7d3a9f0c11", "ab" * 32
 
@@ -27,3 +33,59 @@ POD, CONTAINER = "pod1f0c3b52-6b0e-4a3c-9d3a-0d7d3a9f0c11", "ab" * 32
 )
 def test_a_pods_daemon_competes_as_its_pod(group: str, expected: str) -> None:
     assert competing(group) == expected
+
+
+#: Joins the group, perhaps in a namespace that begins there, and one below it, and says which group that is.
+JOINS = """
+import os, sys
+from pathlib import Path
+from qioi.daemon.own import own_cgroup
+from qioi.kernel.hierarchy import find_hierarchy
+hierarchy, path, below = find_hierarchy(), *sys.argv[1:]
+if below:
+    (hierarchy.folder(path) / below / "cgroup.procs").write_text("0")
+print(own_cgroup(hierarchy))
+"""
+
+
+@pytest.mark.parametrize("namespace", [(), ("unshare", "--cgroup")])
+@pytest.mark.parametrize("below", ["", "below"])
+def test_its_group_is_found_also_from_a_cgroup_namespace(
+    real_group: tuple[Hierarchy, str], namespace: tuple[str, ...], below: str
+) -> None:
+    hierarchy, parent = real_group
+    path = f"{parent}/daemon"
+    folder = hierarchy.folder(path)
+    (folder / below).mkdir(parents=True)
+    join = ["/bin/sh", "-c", 'echo $$ > "$0"; exec "$@"', str(folder / "cgroup.procs")]
+    command = [*join, *namespace, sys.executable, "-c", JOINS, path, below]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    if below:
+        (folder / below).rmdir()
+    assert done.stdout == "/".join(filter(None, (path, below))) + "\n"
+
+
+def account_of(folder: Path, group: str) -> Path:
+    (folder / "account").write_bytes(b"2:cpuset:/other\n1:cpu:/" + os.fsencode(group) + b"\n")
+    return folder / "account"
+
+
+@pytest.mark.parametrize("name", ["ordinary", "\udcff", "\u0085", "with:colon"])
+def test_a_group_may_have_any_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "cgroup.procs").write_text(f"1\n{os.getpid()}\n")
+    assert own_cgroup(Hierarchy(1, tmp_path), account_of(tmp_path, name)) == name
+
+
+@pytest.mark.parametrize("seen", ["", "gone", "../beside"])
+def test_a_group_that_no_mount_shows_is_hidden(tmp_path: Path, seen: str) -> None:
+    hierarchy = Hierarchy(1, tmp_path)
+    assert own_cgroup(hierarchy, account_of(tmp_path, seen)) is None
+    assert why_none(hierarchy) == "a cgroup namespace hides the daemon's group: --cgroupns host shows it"
+
+
+def test_the_root_group_is_none_that_has_shares(tmp_path: Path) -> None:
+    hierarchy = Hierarchy(1, tmp_path)
+    (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    assert own_cgroup(hierarchy, account_of(tmp_path, "")) is None
+    assert why_none(hierarchy) == "the daemon runs in the root control group, which has no shares"
