@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.notify import Notifier
+from qioi.daemon.site import Lack, warn_of
 from qioi.model.names import counted
 from qioi.settings.config import Config, discovers
 from qioi.settings.contradictions import contradictions
@@ -39,19 +40,22 @@ AT_START = (
 
 
 class Reloader:
-    """Reads the configuration again. ``absent`` names what a configuration needs and the host lacks."""
+    """Reads the configuration again. ``judge`` says of new components, and whether there are others, what a start does.
+
+    That is :func:`qioi.daemon.site.judge`.
+    """
 
     def __init__(
         self,
         config: Config,
         load: Callable[[], Config],
-        absent: Callable[[Config], Iterable[str]],
+        judge: Callable[[Config, bool], tuple[tuple[str, ...], list[Lack]]],
         daemon: Daemon,
         notifier: Notifier,
     ) -> None:
         self.config = config
         self._load = load
-        self._absent = absent
+        self._judge = judge
         self._daemon = daemon
         self._notifier = notifier
 
@@ -68,14 +72,17 @@ class Reloader:
             config = self._load()
             known = {(one.name, one.cgroup, one.log) for one in self.config.components}
             new = tuple(one for one in config.components if (one.name, one.cgroup, one.log) not in known)
-            problems = (*self._absent(dataclasses.replace(config, components=new)), *self._unmet(config))
+            others = len(new) < len(config.components)
+            unusable, lacks = self._judge(dataclasses.replace(self._until_restart(config), components=new), others)
+            problems = (*unusable, *self._unmet(config))
         except ConfigError as error:
-            problems = error.problems
+            problems, lacks = error.problems, []
         if problems:
             for problem in problems:
                 log.error("reload refused: %s", problem)
             log.error("the previous configuration stays in force")
             return replace(before, configuration=replace(state, refused=state.refused + 1, problems=problems))
+        warn_of(lacks)
         waiting = tuple(key for key in AT_START if getattr(config, key) != getattr(self.config, key))
         if waiting:
             log.warning("%s: takes effect at the next start only: %s", config.file, ", ".join(waiting))

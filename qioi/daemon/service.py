@@ -25,7 +25,7 @@ from qioi.daemon.own import protect_itself
 from qioi.daemon.own_shares import OwnShares
 from qioi.daemon.realtime import in_force
 from qioi.daemon.reload import Reloader, summary
-from qioi.daemon.site import StartError, absent, occupy, record_keepers, require
+from qioi.daemon.site import Lack, StartError, judge, occupy, record_keepers, require
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model.names import counted
@@ -70,7 +70,11 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             publisher = Publisher(first, hierarchy, orders)
             realtime.share(serve(config, publisher, cleanup))
             log.info("%s", banner(config, hierarchy, access))
-            reloader = Reloader(config, load, lambda new: absent(new, hierarchy, access), daemon, notifier)
+
+            def judged(new: Config, others: bool) -> tuple[tuple[str, ...], list[Lack]]:
+                return judge(new, hierarchy, access, others=others)
+
+            reloader = Reloader(config, load, judged, daemon, notifier)
             spare_collections()
             notifier.ready(summary(first))
 

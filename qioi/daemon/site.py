@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,20 +111,18 @@ def lacking(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[La
             yield Lack(name, f"{where}: log: {component.log}: {why}: accepted is a readable file")
 
 
-def absent(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[str]:
-    """Give a line for every control group and log of the fixed list that is missing or not usable."""
-    return (one.line for one in lacking(config, hierarchy, access))
-
-
-def judge(config: Config, hierarchy: Hierarchy, access: Access) -> tuple[tuple[str, ...], list[Lack]]:
+def judge(
+    config: Config, hierarchy: Hierarchy, access: Access, *, others: bool = False
+) -> tuple[tuple[str, ...], list[Lack]]:
     """Give the lines that say why the daemon does not start, or, where it does, what it lacks until that comes.
 
     A component may come later than the daemon at a boot, or be stopped while the daemon is restarted: the others are
-    to be protected meanwhile. One whose group is there has its log, too.
+    to be protected meanwhile. One whose group is there has its log, too. ``others``: components beside these are
+    watched already.
     """
     lacks = list(lacking(config, hierarchy, access))
     away = {one.component for one in lacks if one.group}
-    anybody = config.discovers or any(one.name not in away for one in config.components)
+    anybody = others or config.discovers or any(one.name not in away for one in config.components)
     if not anybody or any(one.component not in away for one in lacks):
         return tuple(one.line for one in lacks), []
     return (), lacks
@@ -135,5 +133,10 @@ def require(config: Config, hierarchy: Hierarchy, access: Access) -> None:
     problems, lacks = judge(config, hierarchy, access)
     if problems:
         raise StartError(*problems)
+    warn_of(lacks)
+
+
+def warn_of(lacks: Iterable[Lack]) -> None:
+    """Warn of what a daemon lacks until it comes."""
     for one in lacks:
         log.warning("%s; it is taken up when it comes", one.line)

@@ -18,7 +18,7 @@ from qioi.commands.check import config_facts, obstacles
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.files import Files
-from qioi.daemon.site import absent, means
+from qioi.daemon.site import lacking, means
 from qioi.discovery.told import ToldFiles
 from qioi.settings.config import load_config
 
@@ -150,7 +150,7 @@ def test_check_by_somebody_who_may_not_look_into_folders(site: Site) -> None:
     os.setresuid(65534, 65534, 0)
     try:
         state = [*obstacles(config)]
-        log = [*absent(config, hierarchy, access)][-1]
+        log = [*lacking(config, hierarchy, access)][-1].line
     finally:
         os.setresuid(0, 0, 0)
     assert state == []

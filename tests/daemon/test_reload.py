@@ -70,14 +70,19 @@ def test_no_file_ends_a_daemon_that_reads_it_again(site: Site) -> None:
     assert end(process)[0] == 0
 
 
-@pytest.mark.parametrize("group", ["x" * 256, "/".join(["x" * 200] * 20)], ids=["name", "path"])
-def test_a_group_that_no_kernel_could_have_refuses_the_reload(site: Site, group: str) -> None:
+@pytest.mark.parametrize(
+    ("group", "counts"), [("x" * 256, (0, 1)), ("/".join(["x" * 200] * 20), (1, 0))], ids=["name", "path"]
+)
+def test_a_group_that_no_kernel_could_have_ends_no_daemon(site: Site, group: str, counts: tuple[int, int]) -> None:
+    """Below the mount the path is too long, where a start takes it for a group that is not there yet."""
     site.component("peer0")
     process = site.start()
     site.components.append({**site.components[0], "name": "peer1", "cgroup": group})
     site.config()
     process.send_signal(signal.SIGHUP)
-    until(lambda: reloads(site) == (0, 1))
+    until(lambda: reloads(site) == counts)
+    last = site.periods()
+    until(lambda: site.periods() > last)
     assert end(process)[0] == 0
 
 
@@ -144,14 +149,38 @@ def test_a_dry_run_begins_and_ends_at_a_start_only(site: Site, dry_run: bool) ->
     assert value(share) == 1024
 
 
-def test_a_group_that_is_not_there_refuses_the_whole_reload(site: Site) -> None:
+def test_a_group_that_is_not_there_is_taken_up_when_it_comes(site: Site) -> None:
     site.component("peer0")
     process = site.start()
-    site.component("peer1").parent.rmdir()
+    share = site.component("peer1")
+    share.parent.rmdir()
+    site.changes = {"channels": {"red": {"threshold": 900, "law": "proportional"}}}
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: site.status()["channels"][0]["threshold"] == 900)  # type: ignore[index]
+    share.parent.mkdir()
+    raised(site, share)
+    status, text = end(process)
+    assert status == 0
+    assert f"peer1: cgroup: {share.parent}: no such control group: accepted is a group that exists; it is taken" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"cgroup": "qioi-nobody"}, "no such control group"),  # of all that are listed none is there
+        ({"log": "/nowhere/peer0.log"}, "no such file, or no right to look"),
+    ],
+)
+def test_a_reload_is_refused_for_what_a_start_is(site: Site, change: dict[str, str], why: str) -> None:
+    site.component("peer0")
+    process = site.start()
+    site.components[0] |= change
     site.config()
     process.send_signal(signal.SIGHUP)
     until(lambda: reloads(site) == (0, 1))
-    assert len(site.status()["components"]) == 1  # type: ignore[index]
+    (problem,) = site.status()["configuration"]["problems"]  # type: ignore[index]
+    assert why in problem
     assert end(process)[0] == 0
 
 
