@@ -24,7 +24,6 @@ from qioi.settings.kubernetes import KubernetesConfig
 from qioi.settings.salvage import Place, sift
 from qioi.settings.sections import (
     DISCOVERIES,
-    SHORT,
     Channel,
     ContainerdConfig,
     DockerConfig,
@@ -34,7 +33,7 @@ from qioi.settings.sections import (
     RoleName,
     Strict,
     SystemdConfig,
-    is_path,
+    inside_the_mount,
     web_address,
 )
 
@@ -42,14 +41,6 @@ Shares = Annotated[int, Field(ge=MIN_SHARES, le=MAX_SHARES)]
 
 STATE_DIR = Path("/run/qioi")
 RECORD_DIR = Path("/var/lib/qioi")
-
-
-def inside_the_mount(path: str) -> str:
-    """Accept a cgroup path only if it cannot lead out of the CPU controller's mount."""
-    if not is_path(path) or {"", ".", ".."} & set(path.split("/")):
-        limits = f"without a leading slash, `.` or `..`{SHORT}"
-        raise ValueError(f"accepted is a path below the CPU controller's mount, {limits}")
-    return path
 
 
 def groups_pattern(pattern: str) -> str:

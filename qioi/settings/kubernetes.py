@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from qioi.settings.sections import File, Strict, absolute, is_web_address
+from qioi.settings.sections import File, Strict, absolute, inside_the_mount, is_web_address
 
 
 def server_url(url: str) -> str:
@@ -16,6 +16,13 @@ def server_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def kubelet_root(group: str) -> str:
+    """Accept a kubelet's --cgroup-root, which may begin with a slash; empty or `/`: the outermost group."""
+    if inner := group.strip("/"):
+        inside_the_mount(inner)
+    return group
+
+
 class KubernetesConfig(Strict):
     """A cluster, whose pods on this node are watched. In a pod none of these keys is needed."""
 
@@ -23,7 +30,7 @@ class KubernetesConfig(Strict):
     server: Annotated[str, AfterValidator(server_url)] | None = None  # default: the pod's own
     ca: File | None = None
     token: File | None = None
-    cgroup_root: str = ""  # the kubelet's --cgroup-root
-    logs: str = "/var/log/pods"
+    cgroup_root: Annotated[str, AfterValidator(kubelet_root)] = ""  # the kubelet's --cgroup-root
+    logs: Annotated[str, AfterValidator(absolute)] = "/var/log/pods"
     nri: Annotated[str, AfterValidator(absolute)] | None = None  # the socket of our plugin, not containerd's own
     resize: bool = False  # pods' requests may be changed, where their policy wants it too

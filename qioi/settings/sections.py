@@ -107,6 +107,14 @@ def absolute(path: str) -> str:
     return path
 
 
+def inside_the_mount(path: str) -> str:
+    """Accept a cgroup path only if it cannot lead out of the CPU controller's mount."""
+    if not is_path(path) or {"", ".", ".."} & set(path.split("/")):
+        limits = f"without a leading slash, `.` or `..`{SHORT}"
+        raise ValueError(f"accepted is a path below the CPU controller's mount, {limits}")
+    return path
+
+
 class SelectConfig(Strict):
     """What a container is, by shell patterns for its image and name; both must match."""
 

@@ -34,11 +34,19 @@ def test_nothing_has_to_be_said_in_a_pod(tmp_path: Path) -> None:
         ({"nodes": "a"}, "kubernetes.nodes: unknown key: accepted are node, server, ca, token, cgroup_root, logs"),
         ({"server": "10.0.0.1"}, "accepted is a URL such as https://10.96.0.1:443"),
         ({"node": ""}, "kubernetes.node"),
+        ({"logs": "pods"}, 'kubernetes.logs: "pods": accepted is an absolute path'),
+        ({"cgroup_root": "../.."}, 'kubernetes.cgroup_root: "../..": accepted is a path below the CPU controller'),
+        ({"cgroup_root": "/kubelet/../a"}, "accepted is a path below the CPU controller's mount"),
     ],
 )
 def test_a_wrong_key_is_named(tmp_path: Path, section: dict[str, str], words: str) -> None:
     (problem,) = problems(tmp_path, {"kubernetes": section})
     assert words in problem
+
+
+@pytest.mark.parametrize("root", ["", "/", "kubelet", "/kubelet", "/kubelet/pods/"])
+def test_the_kubelets_root_may_begin_with_a_slash(root: str) -> None:
+    assert KubernetesConfig(cgroup_root=root).cgroup_root == root
 
 
 def test_a_cluster_is_the_only_source_of_components(tmp_path: Path) -> None:
