@@ -168,11 +168,12 @@ def holder_of(descriptor: int, locks: Path = Path("/proc/locks")) -> int | None:
 
 
 def user_of(pid: int) -> int | None:
-    """Give a process's user; ``None``: it has ended."""
+    """Give the user who started a process, also by a set-user-ID file such as su; ``None``: it has ended."""
     try:
-        return Path(f"/proc/{pid}").stat().st_uid
+        status = Path(f"/proc/{pid}/status").read_bytes()
     except OSError:
         return None
+    return int(status.partition(b"\nUid:")[2].split(None, 1)[0])
 
 
 def stranger(pid: int | None) -> str | None:

@@ -76,14 +76,28 @@ def test_a_mount_of_the_same_hierarchy_elsewhere_is_the_same(group: Path, tmp_pa
     lock.close()
 
 
-def test_a_lock_of_another_user_keeps_no_daemon_out(group: Path, caplog: pytest.LogCaptureFixture) -> None:
-    command = [*DIES_WITH_TEST, "/usr/bin/flock", "--no-fork", str(group), "sleep", "300"]
-    with subprocess.Popen(command, user=65534, group=65534, extra_groups=[], cwd="/") as neighbour:
-        descriptor = os.open(group, os.O_RDONLY)
+#: Becomes a command of nobody's, or one that has root's rights, as a file with the set-user-ID bit (su, sudo) has.
+BECOMES = """
+import os, sys
+os.setresuid(65534, int(sys.argv[1]), int(sys.argv[1]))
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("effective", ["65534", "0"])
+def test_a_lock_of_another_user_keeps_no_daemon_out(
+    group: Path, caplog: pytest.LogCaptureFixture, effective: str
+) -> None:
+    command = [sys.executable, "-c", BECOMES, effective, "/usr/bin/flock", "--no-fork", str(group), "sleep", "300"]
+    neighbour = subprocess.Popen([*DIES_WITH_TEST, *command], cwd="/")
+    descriptor = os.open(group, os.O_RDONLY)
+    try:
         until(lambda: holder_of(descriptor) == neighbour.pid)
         TreeLock(group).close()
+    finally:
         os.close(descriptor)
         neighbour.kill()
+        neighbour.wait()
     assert f"process {neighbour.pid} of user 65534 holds the lock" in caplog.text
 
 
