@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -22,7 +23,7 @@ func (r *Replica) accept(ctx context.Context) error {
 	for {
 		raw, err := r.listener.Accept()
 		if err != nil {
-			return ctx.Err()
+			return cmp.Or(ctx.Err(), err)
 		}
 		if r.server != nil {
 			raw = tls.Server(raw, r.server)
