@@ -83,6 +83,7 @@ func TestReplicasAnswerInEverySetting(t *testing.T) {
 	}
 	settings := map[string]func(*plan.Run){
 		"the worker does everything": func(r *plan.Run) { r.Stages = plan.Stages{} },
+		"no input threads":           func(r *plan.Run) { r.Stages.Input = 0 },
 		"no output threads":          func(r *plan.Run) { r.Stages.Output = 0 },
 		"none":                       func(r *plan.Run) { r.Auth = auth.None },
 		"ed25519 over TLS":           func(r *plan.Run) { r.Auth, r.TLS = auth.ED25519, true },

@@ -96,13 +96,18 @@ func (r *Replica) decode(frame []byte, from bft.ID) []task {
 	return nil
 }
 
-// route brings a task to the stage that is next: signatures of clients are the batch stage's, where it has threads.
+// route brings a task to the stage that is next.
 func (r *Replica) route(ctx context.Context, t task) {
-	if r.cfg.Run.Stages.Batch > 0 && (t.group != nil || r.checks() && t.message != nil && len(r.protocol.Proposed(t.message)) > 0) {
+	if r.batchFirst(t) {
 		put(ctx, r.batches, t)
 		return
 	}
 	put(ctx, r.work, t)
+}
+
+// batchFirst reports whether the batch stage is next: signatures of clients are its work, where it has threads.
+func (r *Replica) batchFirst(t task) bool {
+	return r.cfg.Run.Stages.Batch > 0 && (t.group != nil || r.checks() && t.message != nil && len(r.protocol.Proposed(t.message)) > 0)
 }
 
 // checks reports whether this replica verifies the clients' signatures of proposals.

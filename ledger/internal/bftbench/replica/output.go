@@ -86,9 +86,7 @@ func (r *Replica) post(p parcel) {
 		}
 		return
 	}
-	select {
-	case out <- stage.Wait(p):
-	default:
+	if !offer(out, p) {
 		r.dropped.Add(1)
 	}
 }

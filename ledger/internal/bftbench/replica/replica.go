@@ -272,6 +272,16 @@ func put[T any](ctx context.Context, queue chan stage.Waiting[T], item T) {
 	}
 }
 
+// offer puts an item into a queue that has room.
+func offer[T any](queue chan stage.Waiting[T], item T) bool {
+	select {
+	case queue <- stage.Wait(item):
+		return true
+	default:
+		return false
+	}
+}
+
 // task is something for the batch stage or the worker: what is not decoded, transactions to make a batch of, or an input.
 type task struct {
 	frame   []byte // frame is not decoded yet

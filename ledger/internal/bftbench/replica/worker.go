@@ -79,10 +79,14 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
-// take does what no other stage has done of a task, and steps the core.
+// take does what no other stage does of a task, and steps the core. It never waits for the batch stage, whose threads may
+// wait for the worker.
 func (w *worker) take(ctx context.Context, t task) error {
 	if t.frame != nil {
 		for _, ready := range w.r.decode(t.frame, t.from) {
+			if w.r.batchFirst(ready) && offer(w.r.batches, ready) {
+				continue
+			}
 			if err := w.take(ctx, ready); err != nil {
 				return err
 			}
