@@ -22,7 +22,8 @@ type replica struct {
 	signs, checks               int // of the step that the core is at
 	due                         bft.Time
 
-	group     []stamp // group is requests that do not fill a batch yet
+	group     []stamp       // group is requests that do not fill a batch yet
+	begun     time.Duration // begun is when the first of them came
 	lingering bool
 	wire      time.Duration // wire is when what was sent before has left
 	pending   map[bft.ID]*parcelRun
@@ -123,6 +124,9 @@ func (r *replica) cut(s stamp) {
 		for _, one := range r.group {
 			have += one.count
 		}
+		if have == 0 {
+			r.begun = r.w.engine.now
+		}
 		taken := min(s.count, r.w.run.Requests()-have)
 		r.group = append(r.group, stamp{s.sent, taken})
 		s.count -= taken
@@ -131,15 +135,24 @@ func (r *replica) cut(s stamp) {
 		}
 	}
 	if len(r.group) > 0 && !r.lingering {
-		r.lingering = true
-		oldest := r.group[0].sent
-		r.w.engine.after(r.w.run.Linger, func() {
-			r.lingering = false
-			if len(r.group) > 0 && r.group[0].sent == oldest {
-				r.assemble()
-			}
-		})
+		r.linger(r.w.run.Linger)
 	}
+}
+
+// linger sends on a group whose time is up after a while. One that was begun meanwhile has its own time.
+func (r *replica) linger(wait time.Duration) {
+	r.lingering = true
+	r.w.engine.after(wait, func() {
+		r.lingering = false
+		if len(r.group) == 0 {
+			return
+		}
+		if left := r.begun + r.w.run.Linger - r.w.engine.now; left > 0 {
+			r.linger(left)
+			return
+		}
+		r.assemble()
+	})
 }
 
 // assemble verifies a group's signatures, and submits it as a batch.

@@ -110,6 +110,15 @@ func batchNumber(tx []byte) uint64 { return binary.BigEndian.Uint64(tx) }
 
 // Run simulates a run.
 func Run(run plan.Run, o Options, costs Costs) (*Outcome, error) {
+	w, err := newWorld(run, o, costs)
+	if err != nil {
+		return nil, err
+	}
+	return w.simulate()
+}
+
+// newWorld is a run in which nothing has happened yet.
+func newWorld(run plan.Run, o Options, costs Costs) (*world, error) {
 	if err := errors.Join(run.Validate(), o.Validate()); err != nil {
 		return nil, err
 	}
@@ -128,7 +137,14 @@ func Run(run plan.Run, o Options, costs Costs) (*Outcome, error) {
 	for i := range run.Alive() {
 		id := bft.ID(i + 1)
 		w.replicas[id] = w.newReplica(id)
-		w.replicas[id].step(bft.Tick{}, 0)
+	}
+	return w, nil
+}
+
+func (w *world) simulate() (*Outcome, error) {
+	run := w.run
+	for i := range run.Alive() {
+		w.replicas[bft.ID(i+1)].step(bft.Tick{}, 0)
 	}
 	underWay := run.Clients / run.Requests()
 	for left := run.Clients; left > 0; left -= run.Requests() {
@@ -139,7 +155,7 @@ func Run(run plan.Run, o Options, costs Costs) (*Outcome, error) {
 	}
 	w.measuring = true
 	before, began := w.standing(), w.engine.now
-	if err := w.until(w.settled + max(o.Batches, underWay)); err != nil {
+	if err := w.until(w.settled + max(w.options.Batches, underWay)); err != nil {
 		return nil, err
 	}
 	return w.outcome(before, w.engine.now-began), nil

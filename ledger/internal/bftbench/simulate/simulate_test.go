@@ -100,6 +100,26 @@ func TestTheStageThatIsFullBoundsTheThroughput(t *testing.T) {
 	assert.Less(t, float64(alone.Transactions)/alone.Seconds, 0.55*tps, "the worker does it all")
 }
 
+// TestAGroupWaitsNoLongerThanItsLinger, also where the one before it has filled up while the time ran.
+func TestAGroupWaitsNoLongerThanItsLinger(t *testing.T) {
+	run, o := small()
+	run.Batch, o.Latency = 10, time.Second // the clients' next requests come later
+	w, err := newWorld(run, o, known())
+	require.NoError(t, err)
+	primary := w.replicas[1]
+	arrive := func(at time.Duration, requests int) {
+		w.engine.after(at, func() { primary.cut(stamp{at, requests}) })
+	}
+	arrive(0, 5)
+	arrive(2*time.Millisecond, 10)
+	arrive(6*time.Millisecond, 1)
+	for w.made < 2 && w.engine.step() {
+	}
+	assert.Equal(t, 2*time.Millisecond+run.Linger, w.engine.now)
+	assert.Equal(t, 6, w.batches[2].requests)
+	assert.Empty(t, primary.group)
+}
+
 func TestProcessorsLinksAndFailuresCount(t *testing.T) {
 	run, o := small()
 	rate := func(change func(*plan.Run, *Options)) float64 {
