@@ -66,7 +66,11 @@ type Replica struct {
 var (
 	errFetch = errors.New("a replica has fallen behind the others by more than a window")
 	errStuck = errors.New("nothing is left to happen, and transactions wait")
+	errHour  = fmt.Errorf("not done after %s of virtual time: fewer batches (--batches) or clients take less", longest)
 )
+
+// longest is how much virtual time a run may take.
+const longest = time.Hour
 
 // world is one run.
 type world struct {
@@ -167,8 +171,11 @@ func (w *world) until(settled int) error {
 		if w.err != nil {
 			return w.err
 		}
-		if !w.engine.step() || w.engine.now > time.Hour {
+		if !w.engine.step() {
 			return errStuck
+		}
+		if w.engine.now > longest {
+			return errHour
 		}
 	}
 	return nil

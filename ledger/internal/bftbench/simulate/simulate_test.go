@@ -120,6 +120,13 @@ func TestAGroupWaitsNoLongerThanItsLinger(t *testing.T) {
 	assert.Empty(t, primary.group)
 }
 
+func TestAnHourThatIsTooShortIsSaid(t *testing.T) {
+	run, o := small()
+	run.Protocol, o.Latency = "none", time.Hour
+	_, err := Run(run, o, known())
+	require.ErrorIs(t, err, errHour)
+}
+
 func TestProcessorsLinksAndFailuresCount(t *testing.T) {
 	run, o := small()
 	rate := func(change func(*plan.Run, *Options)) float64 {
