@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
@@ -291,7 +292,8 @@ func (r *replica) apply(o bft.Ordered) {
 			}
 			if o.Sync {
 				r.checkpoint.put(func() (time.Duration, func()) {
-					return c.Step["synced"], func() { r.step(bft.Synced{Seq: o.Seq, Members: r.w.run.Group().Members}, 0) }
+					// One digest is of those of the interval's batches and of the state.
+					return c.Meter + scale(c.Hash, sha256.Size*(r.w.run.Interval()+1)), func() { r.step(bft.Synced{Seq: o.Seq, Members: r.w.run.Group().Members}, 0) }
 				})
 			}
 		}

@@ -127,6 +127,19 @@ func TestAnHourThatIsTooShortIsSaid(t *testing.T) {
 	require.ErrorIs(t, err, errHour)
 }
 
+func TestACheckpointCostsItsDigestAndTheCoresStep(t *testing.T) {
+	run, o := small()
+	run.Checkpoint = 5 * run.Batch
+	costs := known()
+	costs.Wake = 0
+	found, err := Run(run, o, costs)
+	require.NoError(t, err)
+	point := counted(found, 0, stage.Checkpoint)
+	assert.Positive(t, point.Units)
+	// What the core does of it is the worker's.
+	assert.InEpsilon(t, float64(scale(costs.Hash, (5+1)*32))/1e9, point.CPU/float64(point.Units), 1e-6)
+}
+
 func TestProcessorsLinksAndFailuresCount(t *testing.T) {
 	run, o := small()
 	rate := func(change func(*plan.Run, *Options)) float64 {
