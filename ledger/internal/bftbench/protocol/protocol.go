@@ -122,6 +122,8 @@ const (
 const (
 	timeout = 30 * time.Second
 	resend  = 3 * time.Second
+	// settle leaves replicas enough of that time to settle what is final: until then the primary owes it.
+	settle = timeout / 4
 )
 
 func configOfPBFT(run plan.Run, id bft.ID) pbft.Config {
@@ -133,8 +135,8 @@ func configOfPBFT(run plan.Run, id bft.ID) pbft.Config {
 	}
 }
 
-// configOfZyzzyva lets the replicas settle what is final at checkpoints only: clients find out before. Entries are not
-// applied until then, so that the window alone bounds how many are under way.
+// configOfZyzzyva lets the replicas settle what is final at checkpoints only, unless these take long: clients find out
+// before. Entries are not applied until then, so that the window alone bounds how many are under way.
 func configOfZyzzyva(run plan.Run, id bft.ID) zyzzyva.Config {
 	overlap := uint64(0)
 	if run.Overlap == 1 {
@@ -144,7 +146,7 @@ func configOfZyzzyva(run plan.Run, id bft.ID) zyzzyva.Config {
 		ID: id, Domain: "bft-bench", Group: run.Group(),
 		Interval: uint64(run.Interval()), Window: uint64(run.Window()), Overlap: overlap,
 		BatchTxs: 1, BatchBytes: batchBytes, Pending: waiting, PendingBytes: 1 << 30,
-		Settle: timeout, Fast: fast, Timeout: timeout, MaxTimeout: 8 * timeout, Resend: resend,
+		Settle: settle, Fast: fast, Timeout: timeout, MaxTimeout: 8 * timeout, Resend: resend,
 	}
 }
 

@@ -204,6 +204,21 @@ func TestOneFailedBackupSendsClientsOfZyzzyvaTheLongWay(t *testing.T) {
 	assert.Less(t, float64(failed.Transactions)/failed.Seconds, 0.5*float64(whole.Transactions)/whole.Seconds)
 }
 
+// TestAViewOutlastsItsPatienceWhereACheckpointTakesLonger: replicas settle in between what clients know already.
+func TestAViewOutlastsItsPatienceWhereACheckpointTakesLonger(t *testing.T) {
+	run, o := small()
+	run.Protocol, run.Batch, run.Clients, o.Latency, run.Delay, o.Batches = "zyzzyva", 1, 1, 20*time.Millisecond, time.Millisecond, 1000
+	w, err := newWorld(run, o, known())
+	require.NoError(t, err)
+	found, err := w.simulate()
+	require.NoError(t, err)
+	assert.Greater(t, found.Seconds, 60.0)
+	for id, r := range w.replicas {
+		assert.Zero(t, r.core.View().View, "replica %d", id)
+		assert.Positive(t, r.core.View().Applied, "replica %d", id)
+	}
+}
+
 func TestCostsAreMeasured(t *testing.T) {
 	run, _ := small()
 	run.Load.Records = 1000
