@@ -9,7 +9,6 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
-	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
 	"github.com/qioi/qioi/ledger/internal/bftbench/store"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
@@ -224,89 +223,3 @@ func (f fixed) Tag(auth.Party, []byte) []byte                   { return f }
 func (f fixed) Broadcast([]byte) []byte                         { return f }
 func (f fixed) Verify(auth.Party, []byte, []byte) bool          { return true }
 func (f fixed) VerifyBroadcast(auth.Party, []byte, []byte) bool { return true }
-
-// measureCore has replicas without proofs agree on batches, and times what each is given, by the wall clock: a look at a
-// thread's CPU time takes longer than most of these steps. The longest, which others have interrupted, do not count.
-func measureCore(run plan.Run, collecting float64) (Core, error) {
-	p, err := protocol.Find(run.Protocol)
-	if err != nil {
-		return Core{}, err
-	}
-	found := map[string][]time.Duration{}
-	var cores []bft.Core
-	for i := range run.Replicas {
-		cores = append(cores, p.New(run, bft.ID(i+1), noProofs{}))
-	}
-	type delivery struct {
-		to bft.ID
-		in bft.Input
-	}
-	var queue fifo[delivery]
-	began := time.Now()
-	var spells, reads []time.Duration
-	entries := max(100, 2000/run.Replicas)
-	before := allocated()
-	for number := range entries {
-		spoil(ownCache)
-		queue.put(delivery{1, bft.Submit{Tx: fakeBatch(uint64(number))}})
-		for queue.len() > 0 {
-			d := queue.take()
-			kind := kindOf(d.in)
-			at := time.Now()
-			e := cores[d.to-1].Step(time.Since(began)+1, d.in)
-			found[kind] = append(found[kind], time.Since(at))
-			var last bft.Message
-			for _, o := range e.Send {
-				if o.Message != last && kind != "submit" {
-					at := time.Now()
-					raw := p.Encode(o.Message)
-					between := time.Now()
-					if _, err := p.Decode(raw); err != nil {
-						return Core{}, err
-					}
-					spells, reads = append(spells, between.Sub(at)), append(reads, time.Since(between))
-				}
-				last = o.Message
-				queue.put(delivery{o.To, bft.Received{From: d.to, Message: o.Message}})
-			}
-			for _, o := range e.Apply {
-				if o.Sync {
-					queue.put(delivery{d.to, bft.Synced{Seq: o.Seq, Members: run.Group().Members}})
-				}
-			}
-		}
-	}
-	c := Core{Step: map[string]time.Duration{}}
-	steps := len(spells) + len(reads)
-	for _, times := range found {
-		steps += len(times)
-	}
-	garbage := scale(collecting, int(allocated()-before)/steps) // in the mean: who makes how much is not known
-	for kind, times := range found {
-		c.Step[kind] = typical(times) + garbage
-	}
-	c.Spell, c.Read = typical(spells)+garbage, typical(reads)+garbage
-	return c, nil
-}
-
-// kindOf names an input as Costs.Step does.
-func kindOf(in bft.Input) string {
-	switch in := in.(type) {
-	case bft.Submit:
-		return "submit"
-	case bft.Received:
-		return in.Message.Kind()
-	case bft.Synced:
-		return "synced"
-	}
-	return "tick"
-}
-
-// noProofs believes everything.
-type noProofs struct{}
-
-func (noProofs) Sign([]byte) []byte                 { return nil }
-func (noProofs) Verify(bft.ID, []byte, []byte) bool { return true }
-func (noProofs) Check([]byte) (config, ok bool)     { return false, true }
-func (noProofs) Mark([]byte) bool                   { return false }
-func (noProofs) Known(bft.Digest) bool              { return false }

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
@@ -209,7 +210,10 @@ func (r *replica) check(b *batch) time.Duration {
 func (r *replica) step(in bft.Input, bytes int) {
 	r.worker.put(func() (time.Duration, func()) {
 		c := &r.w.costs
-		cost := c.Step[kindOf(in)]
+		cost, known := c.Step[kindOf(in)]
+		if !known {
+			r.w.fail(fmt.Errorf("the core's step %q has no cost: views change in this run, or the costs were kept by another version", kindOf(in)))
+		}
 		if received, is := in.(bft.Received); is && !r.w.protocol.Signed(received.Message) {
 			cost += c.Check
 		}

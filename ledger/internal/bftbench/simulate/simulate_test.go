@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func known() Costs {
 		Hash: 0.7, Copy: 0.1, Walk: 50, Gather: 50, Execute: 500,
 		Core: Core{Spell: 500, Read: 500, Step: map[string]time.Duration{
 			"submit": 2000, "pre-prepare": 2000, "prepare": 1000, "commit": 1000, "synced": 2000, "order": 2000, "response": 1000,
-			"commit-certificate": 1000, "checkpoint": 1000, "tick": 1000,
+			"local-commit": 1000, "checkpoint": 1000, "tick": 1000, "status": 1000, "proof": 1000, "want": 1000, "have": 1000,
 		}},
 		Send: 5 * time.Microsecond, Receive: 2 * time.Microsecond, SendByte: 0.3, ReceiveByte: 0.3, Wake: 500,
 	}
@@ -225,19 +226,44 @@ func TestCostsAreMeasured(t *testing.T) {
 	c, err := MeasureCosts(run)
 	require.NoError(t, err)
 	assert.Greater(t, c.Verify, c.Check, "a signature takes longer than a code")
-	core, err := MeasureCore(run, c.Garbage)
-	require.NoError(t, err)
-	for _, kind := range []string{"submit", "pre-prepare", "prepare", "commit", "synced", "checkpoint"} {
-		assert.Positive(t, core.Step[kind], kind)
-	}
-	assert.Positive(t, core.Spell)
-	assert.Positive(t, core.Read)
 	assert.Positive(t, c.Send)
 	assert.Positive(t, c.Execute)
 	assert.Positive(t, c.Meter)
 	assert.Positive(t, c.Garbage)
 	assert.Greater(t, c.Handoff, c.Wake, "another thread is woken too")
 	assert.Greater(t, c.Request, 64)
+}
+
+// TestEveryStepOfACoreIsMeasured, also where a checkpoint comes after more batches than are measured otherwise.
+func TestEveryStepOfACoreIsMeasured(t *testing.T) {
+	for name, kinds := range map[string][]string{
+		"none": {"submit", "tick"},
+		"pbft": {"submit", "tick", "synced", "pre-prepare", "prepare", "commit", "checkpoint", "status", "proof", "want", "have"},
+		"zyzzyva": {
+			"submit", "tick", "synced", "order", "response", "commit", "local-commit", "checkpoint", "status", "proof",
+		},
+	} {
+		for _, batch := range []int{1, 100} {
+			run, _ := small()
+			run.Protocol, run.Batch = name, batch
+			core, err := MeasureCore(run, 0.1)
+			require.NoError(t, err)
+			assert.ElementsMatch(t, kinds, slices.Collect(maps.Keys(core.Step)), "%s, batches of %d", name, batch)
+			for kind, cost := range core.Step {
+				assert.Positive(t, cost, "%s of %s", kind, name)
+			}
+			assert.Positive(t, core.Spell)
+			assert.Positive(t, core.Read)
+		}
+	}
+}
+
+func TestAStepWithoutACostEndsARun(t *testing.T) {
+	run, o := small()
+	costs := known()
+	delete(costs.Step, "commit")
+	_, err := Run(run, o, costs)
+	require.ErrorContains(t, err, `"commit"`)
 }
 
 // TestAMeasurementHasTheClientsOfTheOneBefore: they are new in the first one only, which is not counted.
