@@ -238,6 +238,7 @@ func TestAMistypedResultIsToldFirst(t *testing.T) {
 }
 
 func TestARunOutOfBoundsIsRefused(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none")) // whoever begins to measure says so
 	for name, change := range map[string]func(*plan.Run){
 		"replicas": func(r *plan.Run) { r.Replicas = 3 }, "failed": func(r *plan.Run) { r.Failed = 2 },
 		"batch": func(r *plan.Run) { r.Batch = 0 }, "clients": func(r *plan.Run) { r.Clients = 0 },
@@ -245,11 +246,14 @@ func TestARunOutOfBoundsIsRefused(t *testing.T) {
 		"auth": func(r *plan.Run) { r.Auth = "md5" }, "execution": func(r *plan.Run) { r.Execution = "disk" },
 		"skew": func(r *plan.Run) { r.Load.Skew = 2 }, "linger": func(r *plan.Run) { r.Linger = 0 },
 		"overlap": func(r *plan.Run) { r.Overlap = 0 }, "protocol": func(r *plan.Run) { r.Protocol = "raft" },
-		"quota 0.05: 0, and from 0.1 on": func(r *plan.Run) { r.Quota = 0.05 }, "quota -1": func(r *plan.Run) { r.Quota = -1 },
+		"overlap 1: 64, the default, is accepted of zyzzyva": func(r *plan.Run) { r.Protocol, r.Overlap = "zyzzyva", 1 },
+		"quota 0.05: 0, and from 0.1 on":                     func(r *plan.Run) { r.Quota = 0.05 }, "quota -1": func(r *plan.Run) { r.Quota = -1 },
 	} {
 		run := small()
 		change(&run)
 		_, err := Measure(context.Background(), run, brief)
+		require.ErrorContains(t, err, name)
+		_, err = Simulate(run, simulate.Default(), &Costs{})
 		require.ErrorContains(t, err, name)
 	}
 }

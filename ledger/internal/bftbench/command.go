@@ -65,7 +65,7 @@ func flags(f *pflag.FlagSet, run *plan.Run) {
 	f.IntVar(&run.Batch, "batch", run.Batch, "transactions of a batch")
 	f.DurationVar(&run.Linger, "linger", run.Linger, "how long a batch waits to be full")
 	f.IntVar(&run.Checkpoint, "checkpoint", run.Checkpoint, "transactions from one checkpoint to the next")
-	f.IntVar(&run.Overlap, "overlap", run.Overlap, "batches that the primary has under way at once (1: in order)")
+	f.IntVar(&run.Overlap, "overlap", run.Overlap, "batches that the primary has under way at once (1: in order); of Zyzzyva the default alone")
 	f.StringVar(&run.Check, "check", run.Check, "who verifies the signatures of clients: all replicas, or the primary")
 	f.StringVar(&run.Auth, "auth", run.Auth, strings.Join(auth.Schemes, ", "))
 	f.BoolVar(&run.TLS, "tls", false, "connections over TLS")

@@ -107,7 +107,7 @@ func floorOf(run plan.Run, keys auth.Keys) (f Floor, err error) {
 
 // verifiers is how many replicas verify each signature of a client.
 func verifiers(run plan.Run) int {
-	if p, err := protocol.Find(run.Protocol); run.Check == plan.CheckPrimary || err == nil && p.Alone {
+	if p, err := protocol.Find(run); run.Check == plan.CheckPrimary || err == nil && p.Alone {
 		return 1
 	}
 	return run.Alive()

@@ -46,7 +46,7 @@ func Measure(ctx context.Context, run plan.Run, o Options) (_ *Result, err error
 	if err := run.Validate(); err != nil {
 		return nil, err
 	}
-	p, err := protocol.Find(run.Protocol)
+	p, err := protocol.Find(run)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
+	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
 	"github.com/qioi/qioi/ledger/internal/finite"
 	"github.com/qioi/qioi/ledger/internal/resultfile"
@@ -25,6 +26,9 @@ var (
 // Simulate measures what each step costs on this machine, as far as costs has it not, and runs a plan under a virtual clock.
 func Simulate(run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
 	if err := run.Validate(); err != nil {
+		return nil, err
+	}
+	if _, err := protocol.Find(run); err != nil {
 		return nil, err
 	}
 	if run.Processors > 0 {

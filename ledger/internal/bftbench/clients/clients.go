@@ -86,7 +86,7 @@ const (
 
 // New makes a machine of run.Clients clients.
 func New(run plan.Run, keys auth.Keys, number int) (*Machine, error) {
-	p, err := protocol.Find(run.Protocol)
+	p, err := protocol.Find(run)
 	if err != nil {
 		return nil, err
 	}

@@ -100,11 +100,15 @@ var protocols = map[string]Protocol{
 	},
 }
 
-// Find is a protocol by its name.
-func Find(name string) (Protocol, error) {
-	p, has := protocols[name]
-	if !has {
-		return p, fmt.Errorf("there is no protocol %q: %v are accepted", name, Names())
+// Find is the protocol of a run.
+func Find(run plan.Run) (Protocol, error) {
+	p, has := protocols[run.Protocol]
+	usual := plan.Default().Overlap
+	switch {
+	case !has:
+		return p, fmt.Errorf("there is no protocol %q: %v are accepted", run.Protocol, Names())
+	case p.Certify != nil && run.Overlap != usual:
+		return p, fmt.Errorf("overlap %d: %d, the default, is accepted of %s, whose clients know which batches are under way, and not its primary", run.Overlap, usual, run.Protocol)
 	}
 	return p, nil
 }
@@ -138,13 +142,9 @@ func configOfPBFT(run plan.Run, id bft.ID) pbft.Config {
 // configOfZyzzyva lets the replicas settle what is final at checkpoints only, unless these take long: clients find out
 // before. Entries are not applied until then, so that the window alone bounds how many are under way.
 func configOfZyzzyva(run plan.Run, id bft.ID) zyzzyva.Config {
-	overlap := uint64(0)
-	if run.Overlap == 1 {
-		overlap = 1
-	}
 	return zyzzyva.Config{
 		ID: id, Domain: "bft-bench", Group: run.Group(),
-		Interval: uint64(run.Interval()), Window: uint64(run.Window()), Overlap: overlap,
+		Interval: uint64(run.Interval()), Window: uint64(run.Window()),
 		BatchTxs: 1, BatchBytes: batchBytes, Pending: waiting, PendingBytes: 1 << 30,
 		Settle: settle, Fast: fast, Timeout: timeout, MaxTimeout: 8 * timeout, Resend: resend,
 	}

@@ -77,7 +77,7 @@ const queued = 1 << 14
 
 // New listens; Run serves.
 func New(cfg Config) (*Replica, error) {
-	p, err := protocol.Find(cfg.Run.Protocol)
+	p, err := protocol.Find(cfg.Run)
 	if err != nil {
 		return nil, err
 	}

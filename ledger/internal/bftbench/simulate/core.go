@@ -33,7 +33,7 @@ type delivery struct {
 
 // measureCore takes the mean of what each kind of step has taken. The longest, which others have interrupted, do not count.
 func measureCore(run plan.Run, collecting float64) (Core, error) {
-	p, err := protocol.Find(run.Protocol)
+	p, err := protocol.Find(run)
 	if err != nil {
 		return Core{}, err
 	}

@@ -126,7 +126,7 @@ func newWorld(run plan.Run, o Options, costs Costs) (*world, error) {
 	if err := errors.Join(run.Validate(), o.Validate()); err != nil {
 		return nil, err
 	}
-	p, err := protocol.Find(run.Protocol)
+	p, err := protocol.Find(run)
 	if err != nil {
 		return nil, err
 	}
