@@ -293,7 +293,6 @@ func TestCostsAreKept(t *testing.T) {
 		require.NoError(t, err)
 		found, err := Simulate(run, o, costs)
 		require.NoError(t, err)
-		require.NoError(t, costs.Write(file))
 		return found
 	}
 	first := simulated(func(*plan.Run) {})
@@ -306,6 +305,37 @@ func TestCostsAreKept(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("none"), 0o600))
 	_, err := ReadCosts(file)
 	assert.ErrorContains(t, err, file)
+}
+
+// TestCostsAreKeptAtOnce, also where the run fails.
+func TestCostsAreKeptAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "costs.json")
+	run := small()
+	run.Protocol, run.Delay = "none", time.Hour
+	measured := func() error {
+		costs, err := ReadCosts(file)
+		require.NoError(t, err)
+		_, err = Simulate(run, simulate.Default(), costs)
+		return err
+	}
+	require.ErrorContains(t, measured(), "virtual time")
+	kept, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(kept), "submit")
+
+	run.Load.Value++
+	require.NoError(t, os.Mkdir(file+".new", 0o700))
+	require.ErrorContains(t, measured(), file)
+	again, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, string(kept), string(again), "a file that cannot be written stays as it was")
+
+	require.NoError(t, os.Remove(file+".new"))
+	require.ErrorContains(t, measured(), "virtual time")
+	costs, err := ReadCosts(file)
+	require.NoError(t, err)
+	assert.Len(t, costs.Parts, 2)
+	assert.NoFileExists(t, file+".new")
 }
 
 func TestASimulatedReplicaHasNeitherThreadsOfGoCodeNorTLS(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 type Costs struct {
 	Parts map[string]simulate.Costs `json:"parts"`
 	Cores map[string]simulate.Core  `json:"cores"`
+
+	file string // file is where it is kept; "": nowhere
 }
 
 // parts is what the costs beside the core depend on.
@@ -36,9 +38,9 @@ type core struct {
 	Beside     float64
 }
 
-// ReadCosts reads what a file has, if it exists; "": nothing.
+// ReadCosts reads what a file has, if it exists; "": nothing. What is measured for want of it is kept there.
 func ReadCosts(file string) (*Costs, error) {
-	c := &Costs{}
+	c := &Costs{file: file}
 	if file == "" {
 		return c, nil
 	}
@@ -55,19 +57,26 @@ func ReadCosts(file string) (*Costs, error) {
 	return c, nil
 }
 
-// Write keeps it in a file; "": nowhere.
-func (c *Costs) Write(file string) error {
-	if file == "" {
+// keep writes it to its file, at once: who reads has what was there before, or all.
+func (c *Costs) keep() error {
+	if c.file == "" {
 		return nil
 	}
 	raw, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, raw, 0o644)
+	making := c.file + ".new"
+	if err = os.WriteFile(making, raw, 0o644); err == nil {
+		err = os.Rename(making, c.file)
+	}
+	if err != nil {
+		return fmt.Errorf("costs %s: %w", c.file, err)
+	}
+	return nil
 }
 
-// of is what a run's steps cost. What is missing is measured.
+// of is what a run's steps cost. What is missing is measured, and kept.
 func (c *Costs) of(run plan.Run) (simulate.Costs, error) {
 	beside := busyPart(run)
 	parts := fmt.Sprintf("%+v", parts{run.Replicas, run.Requests(), run.Auth, run.Execution, run.Load, beside})
@@ -97,5 +106,5 @@ func (c *Costs) of(run plan.Run) (simulate.Costs, error) {
 	}
 	c.Parts[parts], c.Cores[core] = cost, its
 	cost.Core = its
-	return cost, nil
+	return cost, c.keep()
 }

@@ -104,7 +104,7 @@ func simulateCommand() *cobra.Command {
 			if !told {
 				found.Breakdown = nil
 			}
-			return errors.Join(costs.Write(book), resultfile.Tell(found, json, cmd.OutOrStdout()))
+			return resultfile.Tell(found, json, cmd.OutOrStdout())
 		},
 	}
 	flags(cmd.Flags(), &run)
