@@ -253,7 +253,7 @@ func TestARunOutOfBoundsIsRefused(t *testing.T) {
 		change(&run)
 		_, err := Measure(context.Background(), run, brief)
 		require.ErrorContains(t, err, name)
-		_, err = Simulate(run, simulate.Default(), &Costs{})
+		_, err = Simulate(t.Context(), run, simulate.Default(), &Costs{})
 		require.ErrorContains(t, err, name)
 	}
 }
@@ -262,7 +262,7 @@ func TestASimulatedRunHasTheSameResult(t *testing.T) {
 	run := small()
 	o := simulate.Default()
 	o.Batches, run.Quota = 20, 0.4
-	found, err := Simulate(run, o, &Costs{})
+	found, err := Simulate(t.Context(), run, o, &Costs{})
 	require.NoError(t, err)
 	assert.Equal(t, "simulated", found.Kind)
 	assert.Positive(t, found.Throughput)
@@ -291,7 +291,7 @@ func TestCostsAreKept(t *testing.T) {
 		o.Batches, o.Cores = 20, 2
 		costs, err := ReadCosts(file)
 		require.NoError(t, err)
-		found, err := Simulate(run, o, costs)
+		found, err := Simulate(t.Context(), run, o, costs)
 		require.NoError(t, err)
 		return found
 	}
@@ -315,7 +315,7 @@ func TestCostsAreKeptAtOnce(t *testing.T) {
 	measured := func() error {
 		costs, err := ReadCosts(file)
 		require.NoError(t, err)
-		_, err = Simulate(run, simulate.Default(), costs)
+		_, err = Simulate(t.Context(), run, simulate.Default(), costs)
 		return err
 	}
 	require.ErrorContains(t, measured(), "virtual time")
@@ -344,7 +344,7 @@ func TestASimulatedReplicaHasNeitherThreadsOfGoCodeNorTLS(t *testing.T) {
 	} {
 		run := small()
 		change(&run)
-		_, err := Simulate(run, simulate.Default(), &Costs{})
+		_, err := Simulate(t.Context(), run, simulate.Default(), &Costs{})
 		assert.ErrorIs(t, err, want)
 	}
 }

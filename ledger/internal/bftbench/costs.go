@@ -1,6 +1,7 @@
 package bftbench
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (c *Costs) keep() error {
 }
 
 // of is what a run's steps cost. What is missing is measured, and kept.
-func (c *Costs) of(run plan.Run) (simulate.Costs, error) {
+func (c *Costs) of(ctx context.Context, run plan.Run) (simulate.Costs, error) {
 	beside := busyPart(run)
 	parts := fmt.Sprintf("%+v", parts{run.Replicas, run.Requests(), run.Auth, run.Execution, run.Load, beside})
 	core := fmt.Sprintf("%+v", core{run.Protocol, run.Replicas, run.Interval(), beside})
@@ -89,13 +90,12 @@ func (c *Costs) of(run plan.Run) (simulate.Costs, error) {
 	}
 	err := busyBeside(beside, func() (err error) {
 		if !has {
-			if cost, err = simulate.MeasureCosts(run); err != nil {
-				return err
-			}
+			cost, err = simulate.MeasureCosts(run)
 		}
-		if !knows {
-			its, err = simulate.MeasureCore(run, cost.Garbage)
+		if err = errors.Join(err, ctx.Err()); err != nil || knows {
+			return err
 		}
+		its, err = simulate.MeasureCore(run, cost.Garbage)
 		return err
 	})
 	if err != nil {

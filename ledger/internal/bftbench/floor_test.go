@@ -41,7 +41,7 @@ func TestASimulatedFloorIsOfTheReplicasThatVerify(t *testing.T) {
 	o.Batches, o.Cores, o.Speed = 20, 3, 0.5
 	for check, cores := range map[string]float64{plan.CheckAll: 6, plan.CheckPrimary: 1.5} {
 		run.Check = check
-		found, err := Simulate(run, o, costs)
+		found, err := Simulate(t.Context(), run, o, costs)
 		require.NoError(t, err)
 		assert.InEpsilon(t, cores, found.Floor.Cores, 1e-9, check)
 		assert.InEpsilon(t, 1.5e6/found.Floor.VerifyMicroseconds, found.Floor.Throughput, 1e-9, check)

@@ -2,8 +2,11 @@ package bftbench
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +27,7 @@ var (
 )
 
 // Simulate measures what each step costs on this machine, as far as costs has it not, and runs a plan under a virtual clock.
-func Simulate(run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
+func Simulate(ctx context.Context, run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
 	if err := run.Validate(); err != nil {
 		return nil, err
 	}
@@ -37,14 +40,14 @@ func Simulate(run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
 	if run.TLS {
 		return nil, errTLS
 	}
-	cost, err := costs.of(run)
+	cost, err := costs.of(ctx, run)
 	if err != nil {
 		return nil, err
 	}
 	if run.Quota > 0 {
 		o.Cores, o.Quota, o.Period = max(1, int(run.Quota+0.999)), run.Quota, period*time.Microsecond
 	}
-	found, err := simulate.Run(run, o, cost)
+	found, err := simulate.Run(ctx, run, o, cost)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +99,10 @@ func simulateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
 			runtime.GC() // a collection during the next measurement would count as its CPU time
-			found, err := Simulate(run, o, costs)
+			found, err := Simulate(ctx, run, o, costs)
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@
 package simulate
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -112,13 +113,13 @@ func fakeBatch(number uint64) []byte { return binary.BigEndian.AppendUint64(nil,
 
 func batchNumber(tx []byte) uint64 { return binary.BigEndian.Uint64(tx) }
 
-// Run simulates a run.
-func Run(run plan.Run, o Options, costs Costs) (*Outcome, error) {
+// Run simulates a run. It ends with ctx.
+func Run(ctx context.Context, run plan.Run, o Options, costs Costs) (*Outcome, error) {
 	w, err := newWorld(run, o, costs)
 	if err != nil {
 		return nil, err
 	}
-	return w.simulate()
+	return w.simulate(ctx)
 }
 
 // newWorld is a run in which nothing has happened yet.
@@ -145,7 +146,7 @@ func newWorld(run plan.Run, o Options, costs Costs) (*world, error) {
 	return w, nil
 }
 
-func (w *world) simulate() (*Outcome, error) {
+func (w *world) simulate(ctx context.Context) (*Outcome, error) {
 	run := w.run
 	for i := range run.Alive() {
 		w.replicas[bft.ID(i+1)].step(bft.Tick{}, 0)
@@ -154,22 +155,25 @@ func (w *world) simulate() (*Outcome, error) {
 	for left := run.Clients; left > 0; left -= run.Requests() {
 		w.submit(min(left, run.Requests()))
 	}
-	if err := w.until(underWay + 50); err != nil {
+	if err := w.until(ctx, underWay+50); err != nil {
 		return nil, err
 	}
 	w.measuring = true
 	before, began := w.standing(), w.engine.now
-	if err := w.until(w.settled + max(w.options.Batches, underWay)); err != nil {
+	if err := w.until(ctx, w.settled+max(w.options.Batches, underWay)); err != nil {
 		return nil, err
 	}
 	return w.outcome(before, w.engine.now-began), nil
 }
 
 // until lets things happen until so many batches are settled.
-func (w *world) until(settled int) error {
+func (w *world) until(ctx context.Context, settled int) error {
 	for w.settled < settled {
 		if w.err != nil {
 			return w.err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if !w.engine.step() {
 			return errStuck

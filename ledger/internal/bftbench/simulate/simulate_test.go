@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"testing"
@@ -63,7 +64,7 @@ func TestAnItemWaitsUntilItsThreadBeginsIt(t *testing.T) {
 // TestStagesCountTheirItems: a primary's batch stage has an item for each batch, which waits where it is full.
 func TestStagesCountTheirItems(t *testing.T) {
 	run, o := small()
-	found, err := Run(run, o, known())
+	found, err := Run(t.Context(), run, o, known())
 	require.NoError(t, err)
 	batches := float64(found.Transactions) / float64(run.Batch)
 	for replica := range run.Replicas {
@@ -75,7 +76,7 @@ func TestStagesCountTheirItems(t *testing.T) {
 	spare := counted(found, 0, stage.Execute)
 	assert.Less(t, spare.Wait(), full.Wait()/10)
 	run.Stages.Batch, run.Stages.Execute = 0, 0
-	alone, err := Run(run, o, known())
+	alone, err := Run(t.Context(), run, o, known())
 	require.NoError(t, err)
 	assert.Equal(t, stage.Sample{Name: stage.Batch}, counted(alone, 0, stage.Batch))
 	assert.Positive(t, counted(alone, 0, stage.Worker).Wait())
@@ -83,7 +84,7 @@ func TestStagesCountTheirItems(t *testing.T) {
 
 func TestTheStageThatIsFullBoundsTheThroughput(t *testing.T) {
 	run, o := small()
-	found, err := Run(run, o, known())
+	found, err := Run(t.Context(), run, o, known())
 	require.NoError(t, err)
 	// Two batch threads verify 50 us a transaction: 40,000 a second at most.
 	tps := float64(found.Transactions) / found.Seconds
@@ -96,7 +97,7 @@ func TestTheStageThatIsFullBoundsTheThroughput(t *testing.T) {
 	assert.LessOrEqual(t, found.Percentile(0.5), found.Percentile(0.99))
 
 	run.Stages.Batch, run.Stages.Execute = 0, 0
-	alone, err := Run(run, o, known())
+	alone, err := Run(t.Context(), run, o, known())
 	require.NoError(t, err)
 	assert.Less(t, float64(alone.Transactions)/alone.Seconds, 0.55*tps, "the worker does it all")
 }
@@ -124,8 +125,16 @@ func TestAGroupWaitsNoLongerThanItsLinger(t *testing.T) {
 func TestAnHourThatIsTooShortIsSaid(t *testing.T) {
 	run, o := small()
 	run.Protocol, o.Latency = "none", time.Hour
-	_, err := Run(run, o, known())
+	_, err := Run(t.Context(), run, o, known())
 	require.ErrorIs(t, err, errHour)
+}
+
+func TestARunEndsWithItsContext(t *testing.T) {
+	run, o := small()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Run(ctx, run, o, known())
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestACheckpointCostsItsDigestAndTheCoresStep(t *testing.T) {
@@ -133,7 +142,7 @@ func TestACheckpointCostsItsDigestAndTheCoresStep(t *testing.T) {
 	run.Checkpoint = 5 * run.Batch
 	costs := known()
 	costs.Wake = 0
-	found, err := Run(run, o, costs)
+	found, err := Run(t.Context(), run, o, costs)
 	require.NoError(t, err)
 	point := counted(found, 0, stage.Checkpoint)
 	assert.Positive(t, point.Units)
@@ -146,7 +155,7 @@ func TestProcessorsLinksAndFailuresCount(t *testing.T) {
 	rate := func(change func(*plan.Run, *Options)) float64 {
 		r, o := run, o
 		change(&r, &o)
-		found, err := Run(r, o, known())
+		found, err := Run(t.Context(), r, o, known())
 		require.NoError(t, err)
 		return float64(found.Transactions) / found.Seconds
 	}
@@ -167,7 +176,7 @@ func TestAReplicaThatHasUsedItsQuotaStandsStillUntilTheNextPeriod(t *testing.T) 
 		r, o := run, o
 		o.Cores, o.Period = 1, 10*time.Millisecond
 		change(&r, &o)
-		found, err := Run(r, o, known())
+		found, err := Run(t.Context(), r, o, known())
 		require.NoError(t, err)
 		for _, one := range found.Replicas {
 			used := 0.0
@@ -195,11 +204,11 @@ func TestAReplicaThatHasUsedItsQuotaStandsStillUntilTheNextPeriod(t *testing.T) 
 func TestOneFailedBackupSendsClientsOfZyzzyvaTheLongWay(t *testing.T) {
 	run, o := small()
 	run.Protocol = "zyzzyva"
-	whole, err := Run(run, o, known())
+	whole, err := Run(t.Context(), run, o, known())
 	require.NoError(t, err)
 	assert.Less(t, whole.Mean(), 60.0)
 	run.Failed = 1
-	failed, err := Run(run, o, known())
+	failed, err := Run(t.Context(), run, o, known())
 	require.NoError(t, err)
 	assert.Greater(t, failed.Mean(), float64(run.Fast.Milliseconds()), "each client waits for the last replica in vain")
 	assert.Less(t, float64(failed.Transactions)/failed.Seconds, 0.5*float64(whole.Transactions)/whole.Seconds)
@@ -211,7 +220,7 @@ func TestAViewOutlastsItsPatienceWhereACheckpointTakesLonger(t *testing.T) {
 	run.Protocol, run.Batch, run.Clients, o.Latency, run.Delay, o.Batches = "zyzzyva", 1, 1, 20*time.Millisecond, time.Millisecond, 1000
 	w, err := newWorld(run, o, known())
 	require.NoError(t, err)
-	found, err := w.simulate()
+	found, err := w.simulate(t.Context())
 	require.NoError(t, err)
 	assert.Greater(t, found.Seconds, 60.0)
 	for id, r := range w.replicas {
@@ -262,7 +271,7 @@ func TestAStepWithoutACostEndsARun(t *testing.T) {
 	run, o := small()
 	costs := known()
 	delete(costs.Step, "commit")
-	_, err := Run(run, o, costs)
+	_, err := Run(t.Context(), run, o, costs)
 	require.ErrorContains(t, err, `"commit"`)
 }
 
@@ -289,10 +298,10 @@ func TestAMeasurementHasTheClientsOfTheOneBefore(t *testing.T) {
 func TestImpossibleMachinesAreRefused(t *testing.T) {
 	run, o := small()
 	o.Cores = 0
-	_, err := Run(run, o, known())
+	_, err := Run(t.Context(), run, o, known())
 	require.ErrorContains(t, err, "cores 0")
 	_, o = small()
 	o.Quota = 0.4
-	_, err = Run(run, o, known())
+	_, err = Run(t.Context(), run, o, known())
 	require.ErrorContains(t, err, "quota 0.4 of 0s")
 }
