@@ -38,7 +38,8 @@ func newGroups(quota float64) (*groups, error) {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err != nil {
 		root, g.unify = "/sys/fs/cgroup", true
 	}
-	g.folder = filepath.Join(root, "qioi-bft-bench-"+strconv.Itoa(os.Getpid()))
+	sweep(root)
+	g.folder = filepath.Join(root, groupOf(os.Getpid()))
 	if err := g.make(g.folder); err != nil {
 		return nil, fmt.Errorf("a quota needs control groups: %w", err)
 	}
@@ -48,6 +49,27 @@ func newGroups(quota float64) (*groups, error) {
 		}
 	}
 	return g, nil
+}
+
+const groupPrefix = "qioi-bft-bench-"
+
+// groupOf names the group of a process that measures.
+func groupOf(pid int) string { return groupPrefix + strconv.Itoa(pid) }
+
+// sweep removes the groups of runs that were killed. Where one of them is used, as a process of another namespace may that
+// has its number, the kernel keeps it.
+func sweep(root string) {
+	left, _ := filepath.Glob(filepath.Join(root, groupPrefix+"*"))
+	for _, folder := range left {
+		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(folder), groupPrefix))
+		if err != nil || pid != os.Getpid() && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			continue
+		}
+		replicas, _ := filepath.Glob(filepath.Join(folder, "replica*"))
+		for _, one := range append(replicas, folder) {
+			_ = os.Remove(one) // who needs the name is told
+		}
+	}
 }
 
 // enable gives the groups in a folder the controller cpu, unless they have it.

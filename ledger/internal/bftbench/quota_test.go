@@ -1,6 +1,7 @@
 package bftbench
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,6 +31,32 @@ func TestARunTakesBackTheControllerThatItGave(t *testing.T) {
 		require.NoError(t, g.remove())
 		assert.Equal(t, want[1], is(), before)
 		require.NoError(t, g.remove(), "there is nothing more to take back")
+	}
+}
+
+// TestWhatKilledRunsHaveLeftIsRemoved, but for what others use, or may.
+func TestWhatKilledRunsHaveLeftIsRemoved(t *testing.T) {
+	root := t.TempDir()
+	own, dead, alive := os.Getpid(), math.MaxInt32, os.Getppid()
+	folder := func(parts ...string) string {
+		made := filepath.Join(append([]string{root}, parts...)...)
+		require.NoError(t, os.MkdirAll(made, 0o700))
+		return made
+	}
+	gone := []string{folder(groupOf(dead)), folder(groupOf(own))}
+	folder(groupOf(dead), "replica1")
+	folder(groupOf(dead), "replica12")
+	folder(groupOf(own), "replica1")
+	kept := []string{
+		folder(groupOf(alive), "replica1"), folder(groupOf(dead)+"x", "replica1"), folder("other"),
+		folder(groupOf(dead-1), "replica1", "in use"), // as the kernel refuses a group with processes
+	}
+	sweep(root)
+	for _, one := range gone {
+		assert.NoDirExists(t, one)
+	}
+	for _, one := range kept {
+		assert.DirExists(t, one)
 	}
 }
 
