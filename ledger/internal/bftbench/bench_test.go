@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -244,8 +245,15 @@ func TestARunOutOfBoundsIsRefused(t *testing.T) {
 		"batch": func(r *plan.Run) { r.Batch = 0 }, "clients": func(r *plan.Run) { r.Clients = 0 },
 		"execute": func(r *plan.Run) { r.Stages.Execute = 2 }, "check": func(r *plan.Run) { r.Check = "none" },
 		"auth": func(r *plan.Run) { r.Auth = "md5" }, "execution": func(r *plan.Run) { r.Execution = "disk" },
-		"skew": func(r *plan.Run) { r.Load.Skew = 2 }, "linger": func(r *plan.Run) { r.Linger = 0 },
-		"overlap": func(r *plan.Run) { r.Overlap = 0 }, "protocol": func(r *plan.Run) { r.Protocol = "raft" },
+		"skew": func(r *plan.Run) { r.Load.Skew = 2 }, "skew NaN": func(r *plan.Run) { r.Load.Skew = math.NaN() },
+		"linger 0s: a time above 0": func(r *plan.Run) { r.Linger = 0 }, "retry -1s": func(r *plan.Run) { r.Retry = -time.Second },
+		"fast 0s": func(r *plan.Run) { r.Fast = 0 }, "delay -1ns: a time from 0 on": func(r *plan.Run) { r.Delay = -1 },
+		"bandwidth -1: 0, and what is finite above it": func(r *plan.Run) { r.Bandwidth = -1 },
+		"bandwidth NaN": func(r *plan.Run) { r.Bandwidth = math.NaN() }, "bandwidth +Inf": func(r *plan.Run) { r.Bandwidth = math.Inf(1) },
+		"processors -1: 0 and above": func(r *plan.Run) { r.Processors = -1 }, "checkpoint 0: 1 and above": func(r *plan.Run) { r.Checkpoint = 0 },
+		"quota NaN": func(r *plan.Run) { r.Quota = math.NaN() }, "quota +Inf": func(r *plan.Run) { r.Quota = math.Inf(1) },
+		"value-size 0: 1 to 65536 bytes": func(r *plan.Run) { r.Load.Value = 0 }, "padding -1: 0 to 1048576 bytes": func(r *plan.Run) { r.Load.Padding = -1 },
+		"overlap 0: 1 to 4096": func(r *plan.Run) { r.Overlap = 0 }, "protocol": func(r *plan.Run) { r.Protocol = "raft" },
 		"overlap 1: 64, the default, is accepted of zyzzyva": func(r *plan.Run) { r.Protocol, r.Overlap = "zyzzyva", 1 },
 		"quota 0.05: 0, and from 0.1 on":                     func(r *plan.Run) { r.Quota = 0.05 }, "quota -1": func(r *plan.Run) { r.Quota = -1 },
 	} {
@@ -256,6 +264,8 @@ func TestARunOutOfBoundsIsRefused(t *testing.T) {
 		_, err = Simulate(t.Context(), run, simulate.Default(), &Costs{})
 		require.ErrorContains(t, err, name)
 	}
+	_, err := Simulate(t.Context(), small(), simulate.Options{}, &Costs{})
+	require.ErrorContains(t, err, "cores 0")
 }
 
 func TestASimulatedRunHasTheSameResult(t *testing.T) {

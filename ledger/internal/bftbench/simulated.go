@@ -28,7 +28,7 @@ var (
 
 // Simulate measures what each step costs on this machine, as far as costs has it not, and runs a plan under a virtual clock.
 func Simulate(ctx context.Context, run plan.Run, o simulate.Options, costs *Costs) (*Result, error) {
-	if err := run.Validate(); err != nil {
+	if err := errors.Join(run.Validate(), o.Validate()); err != nil {
 		return nil, err
 	}
 	if _, err := protocol.Find(run); err != nil {

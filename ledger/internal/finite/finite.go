@@ -9,6 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// Is reports whether a number is neither NaN nor an infinity.
+func Is(number float64) bool { return !math.IsNaN(number) && !math.IsInf(number, 0) }
+
 type value float64
 
 // Var defines a flag like pflag's Float64Var, which takes neither NaN nor an infinity.
@@ -19,7 +22,7 @@ func Var(f *pflag.FlagSet, p *float64, name string, otherwise float64, usage str
 
 func (v *value) Set(text string) error {
 	number, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(number) || math.IsInf(number, 0) {
+	if err != nil || !Is(number) {
 		return errors.New("a finite number is accepted")
 	}
 	*v = value(number)

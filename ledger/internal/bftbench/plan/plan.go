@@ -9,6 +9,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/store"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
+	"github.com/qioi/qioi/ledger/internal/finite"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
@@ -102,8 +103,10 @@ func (r Run) Validate() error {
 		return fmt.Errorf("batch %d: 1 to 10000 are accepted", r.Batch)
 	case r.Clients < 1 || r.Clients > 100_000:
 		return fmt.Errorf("clients %d: 1 to 100000 are accepted", r.Clients)
-	case r.Overlap < 1 || r.Overlap > 4096 || r.Checkpoint < 1:
-		return fmt.Errorf("overlap %d, checkpoint %d: 1 to 4096 and at least 1 are accepted", r.Overlap, r.Checkpoint)
+	case r.Overlap < 1 || r.Overlap > 4096:
+		return fmt.Errorf("overlap %d: 1 to 4096 are accepted", r.Overlap)
+	case r.Checkpoint < 1:
+		return fmt.Errorf("checkpoint %d: 1 and above are accepted", r.Checkpoint)
 	case min(s.Input, s.Batch, s.Execute, s.Checkpoint, s.Output) < 0 || max(s.Input, s.Batch, s.Output) > 64:
 		return fmt.Errorf("stages %+v: 0 to 64 threads are accepted", s)
 	case s.Execute > 1 || s.Checkpoint > 1:
@@ -114,10 +117,22 @@ func (r Run) Validate() error {
 		return fmt.Errorf("auth %q: %v are accepted", r.Auth, auth.Schemes)
 	case !slices.Contains(store.Kinds, r.Execution):
 		return fmt.Errorf("execution %q: %v are accepted", r.Execution, store.Kinds)
-	case r.Quota != 0 && r.Quota < leastQuota:
+	case !finite.Is(r.Quota) || r.Quota != 0 && r.Quota < leastQuota:
 		return fmt.Errorf("quota %g: 0, and from %g on, are accepted", r.Quota, leastQuota)
-	case r.Linger <= 0 || r.Retry <= 0 || r.Fast <= 0 || r.Delay < 0 || r.Bandwidth < 0 || r.Processors < 0:
-		return fmt.Errorf("linger, retry and fast must be above 0; delay, bandwidth and processors at least 0")
+	case !finite.Is(r.Bandwidth) || r.Bandwidth < 0:
+		return fmt.Errorf("bandwidth %g: 0, and what is finite above it, is accepted", r.Bandwidth)
+	case r.Processors < 0:
+		return fmt.Errorf("processors %d: 0 and above are accepted", r.Processors)
+	case r.Delay < 0:
+		return fmt.Errorf("delay %s: a time from 0 on is accepted", r.Delay)
+	}
+	for _, d := range []struct {
+		key  string
+		time time.Duration
+	}{{"linger", r.Linger}, {"retry", r.Retry}, {"fast", r.Fast}} {
+		if d.time <= 0 {
+			return fmt.Errorf("%s %s: a time above 0 is accepted", d.key, d.time)
+		}
 	}
 	return r.Load.Validate()
 }

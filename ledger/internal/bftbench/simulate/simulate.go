@@ -14,6 +14,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
+	"github.com/qioi/qioi/ledger/internal/finite"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
@@ -37,9 +38,25 @@ func Default() Options {
 
 // Validate says what is wrong with them.
 func (o Options) Validate() error {
-	if o.Cores < 1 || o.Speed <= 0 || o.Quota < 0 || o.Quota > 0 && o.Period <= 0 || o.Latency < 0 || o.Bandwidth < 0 || o.Machines < 1 || o.Batches < 1 {
-		return fmt.Errorf("cores %d, speed %g, quota %g of %s, latency %s, bandwidth %g, machines %d, batches %d: at least one core, machine and batch, and a speed above 0 are accepted",
-			o.Cores, o.Speed, o.Quota, o.Period, o.Latency, o.Bandwidth, o.Machines, o.Batches)
+	for _, n := range []struct {
+		key    string
+		number int
+	}{{"cores", o.Cores}, {"machines", o.Machines}, {"batches", o.Batches}} {
+		if n.number < 1 {
+			return fmt.Errorf("%s %d: 1 and above are accepted", n.key, n.number)
+		}
+	}
+	switch {
+	case !finite.Is(o.Speed) || o.Speed <= 0:
+		return fmt.Errorf("speed %g: a finite number above 0 is accepted", o.Speed)
+	case !finite.Is(o.Quota) || o.Quota < 0:
+		return fmt.Errorf("quota %g: 0, and what is finite above it, is accepted", o.Quota)
+	case o.Quota > 0 && o.Period <= 0:
+		return fmt.Errorf("quota %g of %s: a quota is of a period above 0", o.Quota, o.Period)
+	case o.Latency < 0:
+		return fmt.Errorf("latency %s: a time from 0 on is accepted", o.Latency)
+	case !finite.Is(o.Bandwidth) || o.Bandwidth < 0:
+		return fmt.Errorf("bandwidth %g: 0, and what is finite above it, is accepted", o.Bandwidth)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -296,12 +297,21 @@ func TestAMeasurementHasTheClientsOfTheOneBefore(t *testing.T) {
 }
 
 func TestImpossibleMachinesAreRefused(t *testing.T) {
-	run, o := small()
-	o.Cores = 0
-	_, err := Run(t.Context(), run, o, known())
-	require.ErrorContains(t, err, "cores 0")
-	_, o = small()
-	o.Quota = 0.4
-	_, err = Run(t.Context(), run, o, known())
-	require.ErrorContains(t, err, "quota 0.4 of 0s")
+	for want, change := range map[string]func(*Options){
+		"cores 0: 1 and above are accepted":                 func(o *Options) { o.Cores = 0 },
+		"machines 0: 1 and above are accepted":              func(o *Options) { o.Machines = 0 },
+		"batches -1: 1 and above are accepted":              func(o *Options) { o.Batches = -1 },
+		"speed 0: a finite number above 0 is accepted":      func(o *Options) { o.Speed = 0 },
+		"speed NaN: a finite number above 0 is accepted":    func(o *Options) { o.Speed = math.NaN() },
+		"speed +Inf: a finite number above 0 is accepted":   func(o *Options) { o.Speed = math.Inf(1) },
+		"latency -1s: a time from 0 on is accepted":         func(o *Options) { o.Latency = -time.Second },
+		"bandwidth NaN: 0, and what is finite above it, is": func(o *Options) { o.Bandwidth = math.NaN() },
+		"quota NaN: 0, and what is finite above it, is":     func(o *Options) { o.Quota = math.NaN() },
+		"quota 0.4 of 0s: a quota is of a period above 0":   func(o *Options) { o.Quota = 0.4 },
+	} {
+		run, o := small()
+		change(&o)
+		_, err := Run(t.Context(), run, o, known())
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
+	"github.com/qioi/qioi/ledger/internal/finite"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
@@ -30,14 +31,16 @@ func (l Load) Validate() error {
 	switch {
 	case l.Records < 2:
 		return fmt.Errorf("records %d: at least 2 are needed", l.Records)
-	case l.Skew < 0 || l.Skew >= 1:
+	case !finite.Is(l.Skew) || l.Skew < 0 || l.Skew >= 1:
 		return fmt.Errorf("skew %g: 0 to below 1 is accepted", l.Skew)
 	case l.Operations < 1 || l.Operations > 1000:
 		return fmt.Errorf("operations %d: 1 to 1000 are accepted", l.Operations)
 	case l.Burst < 1 || l.Burst > 1000:
 		return fmt.Errorf("burst %d: 1 to 1000 are accepted", l.Burst)
-	case l.Value < 1 || l.Value > 1<<16 || l.Padding < 0 || l.Padding > 1<<20:
-		return fmt.Errorf("value %d, padding %d: a value of 1 to 65536 bytes and padding of up to 1 MiB are accepted", l.Value, l.Padding)
+	case l.Value < 1 || l.Value > 1<<16:
+		return fmt.Errorf("value-size %d: 1 to %d bytes are accepted", l.Value, 1<<16)
+	case l.Padding < 0 || l.Padding > 1<<20:
+		return fmt.Errorf("padding %d: 0 to %d bytes are accepted", l.Padding, 1<<20)
 	}
 	return nil
 }
