@@ -64,7 +64,7 @@ class Enough:
                 if learned:
                     before = self.known.get(one.name, NOTHING)
                     if ANY in before:
-                        before = dict.fromkeys(asks, before[ANY])
+                        before = asked_by(asks, before)
                     self.known[one.name] = {**before, **learned}
 
     def _forget_gone(self, period: Period) -> None:
@@ -85,15 +85,16 @@ class Enough:
         moved = {after: self.known[name] for name, after in names.items() if name in self.known}
         self.known = {name: factor for name, factor in self.known.items() if name not in names} | moved
 
-    def begin(self, component: str, channel: str, force: InForce) -> float:
+    def begin(self, component: str, channel: str, channels: Iterable[str], force: InForce) -> float:
         """Give the share that a channel's new law goes on from where an earlier daemon, or another policy, has raised.
 
-        Who had asked for the most goes on from the share in force.
+        Who of the ``channels`` that it serves had asked for the most goes on from the share in force. So do all where
+        none of them is known to have asked.
         """
-        factors = self.known.get(component)
+        factors = asked_by(channels, self.known.get(component, NOTHING))
         if not factors or force.share <= force.original:
             return force.share
-        part = factors.get(channel, factors.get(ANY, 0.0)) / max(factors.values())
+        part = factors.get(channel, 0.0) / max(factors.values())
         return max(force.original, force.share * part)
 
     def factors(self, period: Period, component: Component, channels: Iterable[str]) -> Factors:
@@ -101,7 +102,14 @@ class Enough:
         host, factors = load_of(period.host, component), self.known.get(component.name)
         if factors is None or host is None or has_room(host):
             return NOTHING
-        return dict.fromkeys(channels, factors[ANY]) if ANY in factors else factors
+        return asked_by(channels, factors)
+
+
+def asked_by(channels: Iterable[str], factors: Factors) -> Factors:
+    """Give the factors of these channels."""
+    if ANY in factors:
+        return dict.fromkeys(channels, factors[ANY])
+    return {channel: factors[channel] for channel in channels if channel in factors}
 
 
 def load_of(host: HostLoad | None, component: Component) -> HostLoad | None:

@@ -222,8 +222,9 @@ class Controller:
         if known is not None and known[0] is policies and known[1:] == (found, outweighs):
             return laws
         new = not laws  # an earlier daemon, or another policy, set the share in force
+        channels = [policy.channel for policy in policies]
         for policy in policies:
-            share = self.enough.begin(component, policy.channel, force) if new else found
+            share = self.enough.begin(component, policy.channel, channels, force) if new else found
             its = outweighs if policy.follows else 0
             laws[policy.channel] = self._law(laws.get(policy.channel), component, policy, found, share, its)
         self._made_of[component] = policies, found, outweighs

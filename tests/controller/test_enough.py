@@ -189,22 +189,40 @@ def test_each_channel_takes_up_what_it_had_asked_for(share: int, known: Factors,
 
 
 @pytest.mark.parametrize(
-    ("known", "share", "begins"),
+    ("known", "served", "share", "begins"),
     [
-        ({}, 9000, 9000),
-        ({"red": 8.0}, 9000, 9000),  # in force is what counts, and not what was written down a while ago
-        ({ANY: 8.0}, 9000, 9000),
-        ({"red": 3.0, "blue": 12.0}, 9000, 2250),
-        ({"red": 1.5, "blue": 15.0}, 9000, 1024),
-        ({"blue": 8.0}, 9000, 1024),
-        ({"red": 1.3}, 1024, 1024),
-        ({"red": 1.5, "blue": 15.0}, 1024, 1024),
-        ({"blue": 8.0}, 500, 500),
+        ({}, "red", 9000, 9000),
+        ({"red": 8.0}, "red", 9000, 9000),  # in force is what counts, and not what was written down a while ago
+        ({ANY: 8.0}, "red blue", 9000, 9000),
+        ({"red": 3.0, "blue": 12.0}, "red blue", 9000, 2250),
+        ({"red": 1.5, "blue": 15.0}, "red blue", 9000, 1024),
+        ({"blue": 8.0}, "red blue", 9000, 1024),
+        ({"red": 1.3}, "red", 1024, 1024),
+        ({"red": 1.5, "blue": 15.0}, "red blue", 1024, 1024),
+        ({"blue": 8.0}, "red blue", 500, 500),
+        # Blue is served no more, or has another name now: it is none of those who had asked.
+        ({"blue": 8.0}, "red", 9000, 9000),
+        ({"blue": 8.0}, "red green", 9000, 9000),
+        ({"red": 1.5, "blue": 15.0}, "red", 1536, 1536),
+        ({"red": 3.0, "blue": 15.0, "green": 12.0}, "red green", 9000, 2250),
     ],
 )
-def test_where_a_new_law_begins(known: Factors, share: int, begins: float) -> None:
+def test_where_a_new_law_begins(known: Factors, served: str, share: int, begins: float) -> None:
     force = InForce(share, 1024, Placement(("g/p",), ""))
-    assert Enough({"peer0": known} if known else {}).begin("peer0", "red", force) == begins
+    assert Enough({"peer0": known} if known else {}).begin("peer0", "red", served.split(), force) == begins
+
+
+@pytest.mark.parametrize("anew", [True, False])  # a restart that keeps shares, and a reload
+def test_a_channel_with_another_name_goes_on_from_the_share_in_force(anew: bool) -> None:
+    one, pay = Component("peer0", Role.PEER, "g/p"), {"pay": Policy("pay", "adaptive")}
+    controller = Controller({"red": Policy("red", "adaptive")}, {"peer0": {"red": 8.0}})
+    seen = replace(period(1.0, 8192), components=(one,))
+    assert controller.decide_all(seen, NOTHING)[0].decision.shares == 8192
+    if anew:
+        controller = Controller(pay, controller.enough.known)
+    controller.adopt(pay)
+    seen = replace(seen, now=2.0, channels={}, owed={"pay": Threshold(None, "none")})
+    assert controller.decide_all(seen, NOTHING)[0].decision.shares == 8192
 
 
 @pytest.mark.parametrize(("share", "most"), [(1024, 8192), (16_384, 16_384)])
