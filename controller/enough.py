@@ -49,12 +49,12 @@ class Enough:
                 continue
             if force.taken_up:  # the factor is on another original
                 self.known.pop(one.name, None)
-            if host is None:
+            if host is None or one.name in tried:
                 continue
             if has_room(host):
                 if force.share <= force.original:
                     self.known.pop(one.name, None)
-            elif force.share > force.original and not force.foreign and one.name not in tried:
+            elif force.share > force.original and not force.foreign:
                 asks, most, found = dict(asked(one.name)), force.share, force.original
                 learned = {
                     channel: (shares if shares < most else most) / found

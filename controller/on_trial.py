@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
+from qioi.controller.findings.just_enough import ROOM_FOR
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.law import Law
 from qioi.controller.laws.need import has_room
@@ -16,6 +18,7 @@ class OnTrial:
 
     def __init__(self) -> None:
         self._before: dict[str, dict[str, float]] = {}
+        self._full_at: dict[str, float] = {}  # when the CPUs of each of these last had no room
 
     def __contains__(self, component: object) -> bool:
         """Whether the share in force in this period was given by a trial."""
@@ -24,19 +27,26 @@ class OnTrial:
     def step(self, period: Period, limits: Mapping[str, Limit], laws: Mapping[str, dict[str, Law]]) -> None:
         """Take one period's limits in; set laws to what they had come to whose components may have it again.
 
-        Where the neighbours are gone nobody needs it.
+        Where the neighbours are gone nobody needs it. A moment of room, which ends a trial, does not show that they
+        are.
         """
         tried = {name for name, limit in limits.items() if gives_less(limit)}
         for name in tried - self._before.keys():
             self._before[name] = {channel: law.share for channel, law in laws.get(name, {}).items()}
+        full = {name for name in self._before if period.host is None or not has_room(period.host.of(name))}
+        self._full_at |= dict.fromkeys(full, period.now)
         for name in self._before.keys() - tried:
-            before, its = self._before.pop(name), laws.get(name, {})
-            if period.host is None or not has_room(period.host.of(name)):
+            if name in full:
+                before, its = self._before[name], laws.get(name, {})
                 its |= {channel: its[channel].at(before[channel]) for channel in before.keys() & its.keys()}
+            elif period.now - self._full_at.get(name, -math.inf) < ROOM_FOR:
+                continue
+            self.forget(name)
 
     def forget(self, component: str) -> None:
         """Drop what is known of a component that is gone or was recreated."""
         self._before.pop(component, None)
+        self._full_at.pop(component, None)
 
 
 def gives_less(limit: Limit) -> bool:

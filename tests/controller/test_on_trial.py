@@ -10,6 +10,7 @@ from toy_trial import MOST, REAL_TIME, REST
 
 from qioi.controller.findings.effect import TRIED
 from qioi.controller.findings.finder import Findings
+from qioi.controller.findings.just_enough import ROOM_FOR
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
@@ -106,6 +107,35 @@ def test_who_was_let_go_of_stays_at_its_default_when_the_neighbours_go() -> None
     loop.run(20, GONE)
     loop.host = ROOM
     assert [loop.run(1) for _ in range(20)] == [1024] * 20
+    loop.host = FULL
+    assert loop.run(5) == 1024
+
+
+@pytest.mark.parametrize("limit", [DEFAULT, GONE])
+def test_a_moment_of_room_takes_nothing_of_what_was_before_a_trial(limit: Limit) -> None:
+    loop = Loop()
+    loop.run(3)
+    for moment in (1, 2):
+        loop.run(8, limit)
+        loop.host = ROOM
+        assert loop.run(moment) == 1024
+        assert loop.known == {"red": 8.0, "blue": 4.0}
+        loop.host = FULL
+        loop.controller.enough.known.clear()
+        assert loop.run(1) == 8192
+        assert loop.asks == [8192, 4096]
+        loop.run(5)
+        assert loop.known == {"red": 8.0, "blue": 4.0}
+
+
+@pytest.mark.parametrize("limit", [DEFAULT, GONE])
+def test_room_that_lasts_ends_what_was_before_a_trial(limit: Limit) -> None:
+    loop = Loop()
+    loop.run(3)
+    loop.run(8, limit)
+    loop.host = ROOM
+    assert loop.run(int(ROOM_FOR) + 1) == 1024
+    assert "peer0" not in loop.controller.enough.known
     loop.host = FULL
     assert loop.run(5) == 1024
 
