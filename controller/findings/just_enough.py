@@ -58,7 +58,7 @@ class Course(Struct, frozen=True):
 
     ``since`` is when that, or its contrary, began; ``below_since`` since when A is less than is owed. ``before`` is A
     with all of it. ``tries`` puts off the next try of less. ``silent``: nobody is taken to send. A silence is a part of
-    A until ``mixed_until``.
+    A until ``mixed_until``. ``seldom``: silent after a single block, so that A is never known; it lifts no limit.
     """
 
     full: bool = True
@@ -69,11 +69,17 @@ class Course(Struct, frozen=True):
     blocks: tuple[Block, ...] = ()
     silent: bool = False
     mixed_until: float = -math.inf
+    seldom: bool = False
+
+    @property
+    def has_all(self) -> bool:
+        """Whether its components are not to be limited."""
+        return self.full and not self.seldom
 
     def step(self, seen: Seen, block: Block | None) -> Course:
         """Take one period in; ``block`` is the last one that was committed."""
         if not is_active(seen):
-            return replace(self, silent=True)
+            return replace(self, silent=True, seldom=self.full and len(self.blocks) == 1)
         before = self
         if self.silent and not seen.presumed:
             before = replace(self, below_since=math.inf, blocks=(), mixed_until=seen.now + ACTIVE)
@@ -90,7 +96,9 @@ class Course(Struct, frozen=True):
             blocks = (*(one for one in blocks if start <= one.time and one.total < block.total), block)
         below_since = min(self.below_since, max(now, self.mixed_until)) if is_below(seen) else math.inf
         one = replace(self, blocks=blocks, below_since=below_since, silent=False)
-        rate = rate_of(blocks, max(start_of(blocks, now - OVER), self.since), until)
+        if self.seldom and (seen.presumed or len(blocks) > 1):  # its A is to be known with all that it may have
+            one = replace(one, seldom=False, since=now)
+        rate = rate_of(blocks, max(start_of(blocks, now - OVER), one.since), until)
         return one._with_all(now, rate) if self.full else one._with_enough(now, rate, until)
 
     def _with_all(self, now: float, rate: Rate | None) -> Course:
@@ -181,7 +189,7 @@ class JustEnough:
         """Whether a channel of a component is to have all that its law asks for: one that is silent, if all are."""
         its = [self._courses[one] for one in component.channels or self._courses if one in self._courses]
         heard = [one for one in its if not one.silent]
-        return any(one.full for one in heard or its)
+        return any(one.has_all for one in heard or its)
 
     def _beside(self) -> dict[str, tuple[int, int]]:
         """Give, by the group above them, the weight of all neighbours and that of the heaviest one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +37,7 @@ class Site:
     """One peer of one channel, and the neighbours that run; ``tps`` are committed in periods of a second.
 
     These may have another ``length``. A is of the last ``window`` periods. ``idle`` has what else the peer's other
-    channels are owed.
+    channels are owed; each has made so many ``blocks``, of which the last is of that ``age``.
     """
 
     owed: float | None = 1000.0
@@ -49,7 +50,9 @@ class Site:
     share: int = 16_384
     window: int = 1
     length: float = 1.0
-    idle: dict[str, float] = field(default_factory=dict)
+    idle: dict[str, float | None] = field(default_factory=dict)
+    age: float = 60.0
+    blocks: int = 5
     presumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -68,7 +71,7 @@ class Site:
         reading = ChannelReading(
             "red", sum(self.done) / self.window, self.now - self.last, committed=self.total, source=self.source
         )
-        idle = {name: ChannelReading(name, 0.0, 60.0 + self.now, committed=5) for name in self.idle}
+        idle = {name: ChannelReading(name, 0.0, self.age, committed=self.blocks) for name in self.idle}
         limits = self.finding.step(
             Period(
                 self.now,
@@ -159,6 +162,42 @@ def test_a_silence_says_nothing(owed: float | None, after: int) -> None:
 def test_a_channel_without_load_keeps_nobody_from_what_is_enough_for_its_others() -> None:
     site = Site(idle={"blue": 500.0}, channels=("red", "blue"))
     assert set(site.run(GRACE + 60)[int(GRACE) + 1 :]) == {enough(4 * 1024)}
+
+
+@pytest.mark.parametrize("owed", [None, 500.0])
+@pytest.mark.parametrize("channels", [("blue",), ("red", "blue")])
+@pytest.mark.parametrize(("length", "ages"), [(1.0, range(10)), (10.0, (1, 8)), (60.0, (1, 8))])
+def test_one_that_sends_seldom_lifts_no_limit(
+    owed: float | None, channels: tuple[str, ...], length: float, ages: Sequence[int]
+) -> None:
+    """Each of its blocks is followed by a silence: what it could do is never known."""
+    site, got = Site(None, channels=channels, idle={"blue": owed}, length=length), []
+    for number in range(100):
+        site.age, site.blocks = ages[number % len(ages)], number // len(ages)
+        got.append(site.second())
+    assert set(got[10:]) == {enough(4 * 1024)}
+    site.presumed = ("blue",)
+    assert site.second() is None
+
+
+def test_one_that_has_sent_seldom_has_all_as_soon_as_it_sends_more() -> None:
+    site = Site(None, channels=("blue",), idle={"blue": None})
+    for second in range(31):
+        site.age, site.blocks = second % 10, second // 10
+        site.second()
+    for tps, seconds, limited in ((200, GRACE, False), (200, 4, True), (100, 6, False)):
+        for _ in range(int(seconds)):
+            site.age, site.blocks = 0.1, site.blocks + tps
+            most = site.second()
+        assert (most is not None) is limited
+
+
+def test_one_that_sends_seldom_for_a_while_is_not_compared_with_before() -> None:
+    site = Site(None)
+    site.run(60)
+    for tps, seconds in ((0, 10), (1, 1), (0, 10), (300, 30)):
+        site.tps = tps
+        assert None not in site.run(seconds)
 
 
 def test_a_channel_that_needs_all_keeps_it_through_a_silence() -> None:
