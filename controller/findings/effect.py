@@ -10,6 +10,7 @@ the same in all of it is its share let go of (:func:`is_alike`).
 That is a trial of somebody who waits, so in doubt a share is held. A channel that has its T is left alone, and so is
 who does not work. The first sign of harm to one of them ends a trial. Each trial puts off the next for twice as
 long. Who was let go of gets its share back at such a sign as well, and for a look after a minute, two, four and so on.
+A look is put off until no other trial moves shares.
 """
 
 from __future__ import annotations
@@ -226,8 +227,16 @@ class Trial(Struct, frozen=True):
     found: bool = False
     looks: Backoff = Backoff()
 
-    def step(self, now: float, seen: Mapping[str, Reading], there: Container[str]) -> Trial:
-        """Take one period in. ``there`` has who may stay in; who was not seen in this period stays as it is."""
+    @property
+    def moves(self) -> bool:
+        """Whether shares are moved to find something out."""
+        return self.phase is not Phase.RELEASED
+
+    def step(self, now: float, seen: Mapping[str, Reading], there: Container[str], alone: bool) -> Trial:
+        """Take one period in. ``there`` has who may stay in; who was not seen in this period stays as it is.
+
+        ``alone``: no other trial moves shares, so that a look may begin.
+        """
         late = now - self.since >= LATE
         members = {name: one for name, one in self.members.items() if name in there}
         stepped = {
@@ -237,7 +246,7 @@ class Trial(Struct, frozen=True):
         if len(members) < len(stepped) and self.phase in (Phase.QUARTER, Phase.DEFAULT):
             members = {}  # what harms one may soon harm those who wait for it
         after = replace(self, members=members)
-        return after._next(now) if after._is_over(now) else after
+        return after._next(now) if (alone or self.moves) and after._is_over(now) else after
 
     def _is_over(self, now: float) -> bool:
         """Whether the phase is: all was seen, or should have been."""
@@ -278,7 +287,7 @@ class Effects:
     @property
     def trying(self) -> bool:
         """Whether shares are moved to find something out."""
-        return any(one.phase is not Phase.RELEASED for one in self._trials)
+        return any(one.moves for one in self._trials)
 
     def step(
         self, period: Period, limited: Container[str], free: bool, presumed: Container[str] = ()
@@ -297,8 +306,11 @@ class Effects:
         ]
         seen = {name: read for name in mine if (read := read_one(period, name)) is not None}
         there, tried = frozenset(mine), {name for one in self._trials for name in one.members}
-        stepped = (one.step(period.now, seen, there) for one in self._trials)
-        self._trials = tuple(one for one in stepped if one.members)
+        trials = [*self._trials]
+        for at, one in enumerate(trials):
+            alone = not any(other.moves for other in trials if other is not one)
+            trials[at] = one.step(period.now, seen, there, alone)
+        self._trials = tuple(one for one in trials if one.members)
         courses = {name: self._courses.get(name, UNKNOWN) for name in mine if name not in tried}
         self._courses = {
             name: one.step(period.now, seen[name]) if name in seen else one for name, one in courses.items()

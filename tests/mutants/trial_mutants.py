@@ -57,6 +57,7 @@ TRIALS = Sources("controller/findings", TESTS).mutants(
     ("effect: harm to one leaves the others on trial", "if len(members) < len(stepped) and", "if False and"),
     ("effect: a phase that is not carried out goes on", "return None if late else self", "return self"),
     ("effect: who was let go of stays so", "or any(one.has_changed for one in members)", ""),
+    ("effect: a look begins during a trial", "(alone or self.moves) and ", ""),
     ("effect: a trial puts off no other", "self._tries.hurt(now, FIRST, LONGEST)", "self._tries"),
     (
         "effect: a look at who was let go of comes once a minute",

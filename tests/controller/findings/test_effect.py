@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,6 +183,25 @@ def test_who_is_let_go_of_keeps_nobody_else_from_a_trial() -> None:
     assert site.reasons[-1] == [Reason.NO_EFFECT] * 2
     assert {one[0] for one in site.reasons[60:]} == {Reason.NO_EFFECT}
     assert site.shares == [REST] * 2
+
+
+def test_a_look_at_who_is_let_go_of_waits_for_the_trial_of_another_one() -> None:
+    """They have one of the first one's five CPUs in common. The second one works from shortly before the look on."""
+    site, lone = Site(World(demands=(1.0, 1.0))), World(real_time=0.98)
+    tried, looks = set(), set()
+    found = math.inf
+    for second in range(160):
+        shared = World(real_time=0.98, demands=(1.0, 1.0 if second >= found + FIRST - 20 else 0.0))
+        (first, other), rest = shared.divide(site.shares), [lone.divide([MOST])[0]] * 4
+        run, wait = (sum(times) for times in zip(first, *rest, strict=True))
+        delays = [DelayReading("peer0", run, wait, 10, 1.0), DelayReading("peer1", *other, 10, 1.0)]
+        site.period(1.0, delays, HostLoad(0.0, 0.98))
+        if site.reasons[-1][0] is Reason.NO_EFFECT:
+            found = min(found, second)
+            looks |= {second} if site.shares[0] > REST else set()
+            tried |= {second} if site.reasons[-1][1] is Reason.TRIED else set()
+    assert len(tried) >= QUARTER + LONG
+    assert min(tried) < found + FIRST < max(tried) < min(looks)
 
 
 def test_room_is_the_end_of_it_and_the_next_trial_still_waits() -> None:
