@@ -48,9 +48,9 @@ func (w *kv) call(i int) call {
 
 func chosen(key int) []byte { return strconv.AppendInt([]byte("key-"), int64(key), 10) }
 
-// uniqueSize is how long a value begins that no other one begins with: a run's id, a number of up to 20 characters, and
-// a byte that no filler has, by which the number ends.
-const uniqueSize = runIDSize + 20 + 1
+// uniqueSize is how long a value begins that no other one begins with: a number of up to 20 characters, a byte that no
+// filler has, by which the number ends, and a run's id.
+const uniqueSize = 20 + 1 + runIDSize
 
 // checkUnique refuses values that are too small to be unique, where it is a value that tells what became of an update.
 func (o *options) checkUnique(w workload, system string) error {
@@ -62,10 +62,11 @@ func (o *options) checkUnique(w workload, system string) error {
 		o.knobs.valueSize, uniqueSize)
 }
 
-// value is unique by the run and the number of the transaction, if it has room for both (uniqueSize).
+// value is unique by the number of the transaction and the run, if it has room for both (uniqueSize). The number is first:
+// a shorter value differs at least from the others of its run.
 func (w *kv) value(i int) []byte {
 	value := slices.Clone(w.filler)
-	copy(value, w.run+strconv.Itoa(i)+".")
+	copy(value, strconv.Itoa(i)+"."+w.run)
 	return value
 }
 
