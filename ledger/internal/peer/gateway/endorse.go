@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 )
@@ -36,10 +35,8 @@ func (s *Server) Endorse(ctx context.Context, request *gatewaypb.EndorseRequest)
 	ctx, cancel := context.WithTimeout(ctx, s.config.EndorsementTimeout)
 	defer cancel()
 	window := s.windows.of(bundle)
-	var creator *identity.Identity
 	if window != nil {
-		creator = p.creator(bundle)
-		err := s.working.wait(func() error { return window.enter(ctx, creator) })
+		err := s.working.wait(func() error { return window.enter(ctx) })
 		if errors.Is(err, errFull) {
 			return nil, s.working.exceeded()
 		}
@@ -53,7 +50,7 @@ func (s *Server) Endorse(ctx context.Context, request *gatewaypb.EndorseRequest)
 	case err != nil:
 		window.leave()
 	default:
-		window.keep(p.txID, creator)
+		window.keep(p.txID)
 	}
 	if err != nil {
 		return nil, err

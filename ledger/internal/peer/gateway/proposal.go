@@ -6,8 +6,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -54,20 +52,6 @@ func parseProposal(signed *peerpb.SignedProposal) (*proposal, error) {
 		return nil, fmt.Errorf("no chaincode name is provided, channel id [%s]", p.channel)
 	}
 	return p, nil
-}
-
-// creator is who the proposal says has made it; nil where that is no member of the channel. Who endorses it refuses another
-// one's signature.
-func (p *proposal) creator(bundle *channelconfig.Bundle) *identity.Identity {
-	var header commonpb.SignatureHeader
-	if protoutil.Unmarshal(p.header.SignatureHeader, &header) != nil {
-		return nil
-	}
-	id, err := bundle.MSP.Deserialize(header.Creator)
-	if err != nil {
-		return nil
-	}
-	return id
 }
 
 // assemble makes the transaction that the client signs. The transient map stays out;

@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
@@ -41,33 +40,16 @@ type window struct {
 	mu       sync.Mutex
 	places   float64
 	inside   int
-	queue    []waiting           // calls that wait for a place, in order
-	endorsed map[string]endorsed // by transaction id: those inside that wait to be submitted
-}
-
-// waiting is a call that waits for a place.
-type waiting struct {
-	turn    chan struct{} // closed with the place
-	creator *identity.Identity
-}
-
-// endorsed is a transaction that its client has to submit next.
-type endorsed struct {
-	expires *time.Timer
-	creator *identity.Identity
-}
-
-// sameCreator takes all that are nobody's for one.
-func sameCreator(a, b *identity.Identity) bool {
-	return a == b || a != nil && b != nil && a.Same(b)
+	queue    []chan struct{}        // calls that wait for a place, in order; closed with the place
+	endorsed map[string]*time.Timer // by transaction id: those inside that wait to be submitted
 }
 
 func newWindow(limit int) *window {
-	return &window{limit: limit, places: float64(limit), endorsed: map[string]endorsed{}}
+	return &window{limit: limit, places: float64(limit), endorsed: map[string]*time.Timer{}}
 }
 
-// enter waits for a place for a transaction of that creator; errFull where too many wait already.
-func (w *window) enter(ctx context.Context, creator *identity.Identity) error {
+// enter waits for a place; errFull where too many wait already.
+func (w *window) enter(ctx context.Context) error {
 	w.mu.Lock()
 	if len(w.queue) == 0 && w.inside < int(w.places) {
 		w.inside++
@@ -79,7 +61,7 @@ func (w *window) enter(ctx context.Context, creator *identity.Identity) error {
 		return errFull
 	}
 	turn := make(chan struct{})
-	w.queue = append(w.queue, waiting{turn, creator})
+	w.queue = append(w.queue, turn)
 	w.mu.Unlock()
 	select {
 	case <-turn:
@@ -88,7 +70,7 @@ func (w *window) enter(ctx context.Context, creator *identity.Identity) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if i := slices.IndexFunc(w.queue, func(c waiting) bool { return c.turn == turn }); i >= 0 {
+	if i := slices.Index(w.queue, turn); i >= 0 {
 		w.queue = slices.Delete(w.queue, i, i+1)
 	} else {
 		w.free() // it was given a place at this very moment
@@ -107,7 +89,7 @@ func (w *window) free() {
 	w.inside--
 	for len(w.queue) > 0 && w.inside < int(w.places) {
 		w.inside++
-		close(w.queue[0].turn)
+		close(w.queue[0])
 		w.queue = w.queue[1:]
 	}
 }
@@ -125,46 +107,30 @@ func (w *window) learn(code peerpb.TxValidationCode) {
 }
 
 // keep holds the place of a transaction that its client has to submit next. A client may take
-// any time to sign; the place is given up earlier. While others wait, one creator keeps no more than half of the places so:
-// it could have proposals endorsed for ever, and submit none.
-func (w *window) keep(txID string, creator *identity.Identity) {
+// any time to sign; the place is given up earlier.
+func (w *window) keep(txID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, again := w.endorsed[txID] // the same proposal: one place is enough
-	if again || w.crowds(creator) {
-		w.free()
+	if w.endorsed[txID] != nil {
+		w.free() // the same proposal again: one place is enough
 		return
 	}
-	w.endorsed[txID] = endorsed{time.AfterFunc(submitPatience, func() {
+	w.endorsed[txID] = time.AfterFunc(submitPatience, func() {
 		if w.take(txID) {
 			w.leave()
 		}
-	}), creator}
-}
-
-// crowds reports whether a creator keeps its share of the places while others wait; the caller holds the lock.
-func (w *window) crowds(creator *identity.Identity) bool {
-	if !slices.ContainsFunc(w.queue, func(c waiting) bool { return !sameCreator(c.creator, creator) }) {
-		return false
-	}
-	kept := 0
-	for _, e := range w.endorsed {
-		if sameCreator(e.creator, creator) {
-			kept++
-		}
-	}
-	return kept >= max(1, int(w.places)/2)
+	})
 }
 
 // take says whether the transaction still has a place; it is the caller's to leave from now on.
 func (w *window) take(txID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e, kept := w.endorsed[txID]
-	if !kept {
+	timer := w.endorsed[txID]
+	if timer == nil {
 		return false
 	}
-	e.expires.Stop()
+	timer.Stop()
 	delete(w.endorsed, txID)
 	return true
 }

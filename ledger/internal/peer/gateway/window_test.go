@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -14,8 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qioi/qioi/ledger/internal/identity"
-	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
@@ -30,13 +27,13 @@ func TestWithoutConflictsAWindowHoldsAsMuchAsItsLimit(t *testing.T) {
 		w.learn(valid)
 	}
 	for range 100 {
-		require.NoError(t, w.enter(context.Background(), nil))
+		require.NoError(t, w.enter(context.Background()))
 	}
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.ErrorIs(t, w.enter(gone, nil), context.Canceled, "the 101st")
+	require.ErrorIs(t, w.enter(gone), context.Canceled, "the 101st")
 	w.leave()
-	require.NoError(t, w.enter(context.Background(), nil))
+	require.NoError(t, w.enter(context.Background()))
 	assert.Equal(t, 100, w.inside)
 	assert.Empty(t, w.queue)
 }
@@ -73,17 +70,17 @@ func TestPlacesFollowTheShareOfConflicts(t *testing.T) {
 func TestWhoWaitsComesInInOrderAndTooManyAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWindow(2)
-		require.NoError(t, w.enter(context.Background(), nil))
-		require.NoError(t, w.enter(context.Background(), nil))
+		require.NoError(t, w.enter(context.Background()))
+		require.NoError(t, w.enter(context.Background()))
 		var order []int
 		for i := range 2 {
 			go func() {
-				assert.NoError(t, w.enter(context.Background(), nil))
+				assert.NoError(t, w.enter(context.Background()))
 				order = append(order, i)
 			}()
 			synctest.Wait()
 		}
-		require.ErrorIs(t, w.enter(context.Background(), nil), errFull)
+		require.ErrorIs(t, w.enter(context.Background()), errFull)
 		w.leave()
 		synctest.Wait()
 		w.leave()
@@ -104,7 +101,7 @@ func TestNoPlaceIsLost(t *testing.T) {
 				if i%2 == 0 {
 					go cancel()
 				}
-				if err := w.enter(ctx, nil); err == nil {
+				if err := w.enter(ctx); err == nil {
 					now := inside.Add(1)
 					for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
 					}
@@ -127,8 +124,8 @@ func TestAnEndorsedTransactionKeepsItsPlaceForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWindow(10)
 		for _, id := range []string{"submitted", "forgotten", "forgotten"} {
-			require.NoError(t, w.enter(t.Context(), nil))
-			w.keep(id, nil)
+			require.NoError(t, w.enter(t.Context()))
+			w.keep(id)
 		}
 		assert.Equal(t, 2, w.inside, "the same id twice has one place")
 		assert.True(t, w.take("submitted"))
@@ -141,60 +138,4 @@ func TestAnEndorsedTransactionKeepsItsPlaceForAWhile(t *testing.T) {
 		w.leave()
 		assert.Zero(t, w.inside)
 	})
-}
-
-// TestOneCreatorKeepsNotAllPlaces while others wait, by proposals that it does not submit. Alone it keeps what it gets.
-func TestOneCreatorKeepsNotAllPlaces(t *testing.T) {
-	world := peertest.New(t, peertest.Options{})
-	member := func(mspID string) *identity.Identity {
-		id, err := world.Bundle.MSP.Deserialize(world.Signer(mspID, "client").Serialized())
-		require.NoError(t, err)
-		return id
-	}
-	endless, other := member("Org1MSP"), member("Org2MSP")
-	synctest.Test(t, func(t *testing.T) {
-		w := newWindow(4)
-		proposals := 0
-		propose := func(times int) {
-			for range times {
-				require.NoError(t, w.enter(t.Context(), endless))
-				proposals++
-				w.keep(fmt.Sprint(proposals), endless)
-			}
-		}
-		propose(4)
-		assert.Equal(t, 4, w.inside)
-		ours := make(chan error, 1)
-		go func() { ours <- w.enter(t.Context(), endless) }()
-		synctest.Wait()
-		time.Sleep(submitPatience + time.Millisecond) // of the test's own clock
-		require.NoError(t, <-ours)
-		w.leave()
-		require.Zero(t, w.inside)
-
-		propose(2)
-		require.NoError(t, w.enter(t.Context(), endless))
-		require.NoError(t, w.enter(t.Context(), endless))
-		theirs := make(chan error, 1)
-		go func() { theirs <- w.enter(t.Context(), other) }()
-		synctest.Wait()
-		require.Empty(t, theirs)
-		w.keep("third", endless)
-		synctest.Wait()
-		require.Len(t, theirs, 1, "two of four places are kept already")
-		assert.False(t, w.take("third"))
-		w.keep("fourth", endless)
-		assert.True(t, w.take("fourth"), "nobody waits")
-		w.keep("theirs", other)
-		assert.True(t, w.take("theirs"))
-	})
-}
-
-func TestAProposalsCreatorIsAMember(t *testing.T) {
-	world, foreign := peertest.New(t, peertest.Options{}), peertest.New(t, peertest.Options{})
-	signed, _ := world.Propose(peertest.Proposal{})
-	p, err := parseProposal(signed)
-	require.NoError(t, err)
-	assert.Equal(t, "Org1MSP", p.creator(world.Bundle).MSPID)
-	assert.Nil(t, p.creator(foreign.Bundle), "its certificate is of another authority")
 }
