@@ -1,16 +1,18 @@
 package channelconfig
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/policy"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
-// TestPoliciesThatNobodyCouldSatisfyAreRefused, as are new ones: a slip would lock the channel, or have no effect.
+// TestPoliciesThatNobodyCouldSatisfyAreRefused, as are new ones that nothing asks for: a slip would lock the channel, or have no effect.
 func TestPoliciesThatNobodyCouldSatisfyAreRefused(t *testing.T) {
 	c := newChannel(t)
 	delete(c.bundle.Config.ChannelGroup.Groups[applicationGroup].Groups["Org2MSP"].Policies, policyEndorsement)
@@ -21,7 +23,7 @@ func TestPoliciesThatNobodyCouldSatisfyAreRefused(t *testing.T) {
 		{"/Channel/Application/Admins", "MAJORITY Endorsement", "1 of the groups below have that policy, and it needs 2"},
 		{"/Channel/Application/Org1MSP/Admins", "ANY Admins", "of which there are none: a signature policy is accepted"},
 		{"/Channel/Application/Admins", "OR('Org1MPS.admin')", "the policy names Org1MPS: OrdererMSP, Org1MSP, Org2MSP are accepted"},
-		{"/Channel/Application/Writres", "ANY Writers", `policy "/Channel/Application/Writres": the group has Admins, Endorsement, Readers, Writers, and one of these is accepted`},
+		{"/Channel/Application/Writres", "ANY Writers", `policy "/Channel/Application/Writres": the group has Admins, Endorsement, Readers, Writers: one of these, or one that `},
 		{"/Channel/Application/Org9MSP/Writers", "OR('Org1MSP.admin')", "the path of a group and a name are accepted"},
 		{"/Channel/Application/Admins", "MAJORITY Admins", ""},
 		{"/Channel/Application/Endorsement", "ANY Endorsement", ""},
@@ -36,6 +38,53 @@ func TestPoliciesThatNobodyCouldSatisfyAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrInvalid, test.rule)
 		assert.ErrorContains(t, err, test.refused)
 	}
+}
+
+// TestAPolicyIsNewWhereAnotherOneAsksForIt: what is missing is never satisfied, so that it has to be given.
+func TestAPolicyIsNewWhereAnotherOneAsksForIt(t *testing.T) {
+	const own, above, beside = "/Channel/Application/Org2MSP/Endorsement", "/Channel/Application/Endorsement", "/Channel/Application/Org1MSP/Endorsement"
+	other := map[string]string{above: "ANY Readers"}
+	for name, test := range map[string]struct {
+		inForce map[string]string // of own's group, of those beside it and above it
+		patch   map[string]string
+		refused string
+	}{
+		"in force above":        {map[string]string{above: "MAJORITY Endorsement"}, map[string]string{own: "OR('Org2MSP.peer')"}, ""},
+		"in the same patch":     {other, map[string]string{above: "ANY Endorsement", own: "OR('Org2MSP.peer')"}, ""},
+		"all in the same patch": {other, map[string]string{above: "ALL Endorsement", own: "OR('Org2MSP.peer')", beside: "OR('Org1MSP.peer')"}, ""},
+		"beside":                {map[string]string{beside: "OR('Org1MSP.peer')"}, map[string]string{own: "OR('Org2MSP.peer')"}, ""},
+		"another one is asked for": {
+			other, map[string]string{own: "OR('Org2MSP.peer')"},
+			`policy "` + own + `": the group has Admins, Readers, Writers: one of these, or one that `,
+		},
+		"too few have it": {other, map[string]string{above: "ALL Endorsement", own: "OR('Org2MSP.peer')"}, "1 of the groups below have that policy, and it needs 2"},
+	} {
+		config := newChannel(t).bundle.Config
+		application := config.ChannelGroup.Groups[applicationGroup]
+		for _, group := range []*commonpb.ConfigGroup{application, application.Groups["Org1MSP"], application.Groups["Org2MSP"]} {
+			delete(group.Policies, policyEndorsement)
+		}
+		if rule, sub, ok := strings.Cut(test.inForce[above], " "); ok {
+			setMeta(application, policyEndorsement, sub, commonpb.ImplicitMetaPolicy_Rule(commonpb.ImplicitMetaPolicy_Rule_value[rule]))
+		}
+		if test.inForce[beside] != "" {
+			parsed, err := policy.Parse(test.inForce[beside])
+			require.NoError(t, err)
+			setPolicy(application.Groups["Org1MSP"], policyEndorsement, commonpb.Policy_SIGNATURE, parsed)
+		}
+		next, err := (&Patch{Policies: test.patch}).Apply(config)
+		if test.refused != "" {
+			require.ErrorIs(t, err, ErrInvalid, name)
+			assert.ErrorContains(t, err, test.refused, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		assert.NotNil(t, next.ChannelGroup.Groups[applicationGroup].Groups["Org2MSP"].Policies[policyEndorsement], name)
+	}
+	config := newChannel(t).bundle.Config
+	config.ChannelGroup.Groups[applicationGroup].Groups["Org2MSP"].Policies = nil
+	_, err := (&Patch{Policies: map[string]string{own: "OR('Org2MSP.peer')"}}).Apply(config)
+	assert.NoError(t, err, "a group without any policy")
 }
 
 // renamed gives organisations' groups other names than their MSP ids, as Fabric's configtxgen may.

@@ -1,16 +1,19 @@
 package channelconfig
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/qioi/qioi/ledger/internal/policy"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
-// policies refuses those that nobody could satisfy, and new ones, which nothing would ask for.
+// policies refuses those that nobody could satisfy, and new ones that nothing would ask for. Those of deeper groups are
+// first: a rule counts the sub-policies below it.
 func (p *Patch) policies(root *commonpb.ConfigGroup) error {
 	orgs := map[string]bool{}
 	for _, group := range []*commonpb.ConfigGroup{root.Groups[applicationGroup], root.Groups[ordererGroup]} {
@@ -22,18 +25,24 @@ func (p *Patch) policies(root *commonpb.ConfigGroup) error {
 			orgs[mspID] = true
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(p.Policies)) {
+	deeperFirst := func(a, b string) int {
+		return cmp.Or(strings.Count(b, "/")-strings.Count(a, "/"), strings.Compare(a, b))
+	}
+	for _, path := range slices.SortedFunc(maps.Keys(p.Policies), deeperFirst) {
 		names := strings.Split(strings.TrimPrefix(path, rootPath+"/"), "/")
 		group := root
+		var above *commonpb.ConfigGroup
 		for _, name := range names[:len(names)-1] {
-			group = group.GetGroups()[name]
+			above, group = group, group.GetGroups()[name]
 		}
 		if group == nil || !strings.HasPrefix(path, rootPath+"/") {
 			return fmt.Errorf("%w: policy %q: the path of a group and a name are accepted, such as %s", ErrInvalid, path, ChannelWriters)
 		}
 		name := names[len(names)-1]
-		if group.Policies[name] == nil {
-			return fmt.Errorf("%w: policy %q: the group has %s, and one of these is accepted", ErrInvalid, path, listed(group.Policies))
+		fill(group)
+		if group.Policies[name] == nil && !p.asked(above, names) {
+			return fmt.Errorf("%w: policy %q: the group has %s: one of these, or one that a rule above is about or a group beside it has, is accepted",
+				ErrInvalid, path, listed(group.Policies))
 		}
 		if rule, sub, ok := strings.Cut(p.Policies[path], " "); ok && isRule(rule) {
 			kind := commonpb.ImplicitMetaPolicy_Rule(commonpb.ImplicitMetaPolicy_Rule_value[rule])
@@ -53,6 +62,35 @@ func (p *Patch) policies(root *commonpb.ConfigGroup) error {
 		setPolicy(group, name, commonpb.Policy_SIGNATURE, parsed)
 	}
 	return nil
+}
+
+// asked reports whether a new policy has a use: a rule of the group above is about its name, in force or in the patch, so
+// that it counts as one that nobody satisfies until it is there; or a group beside it has one of that name.
+func (p *Patch) asked(above *commonpb.ConfigGroup, names []string) bool {
+	if above == nil {
+		return false
+	}
+	depth, name := len(names)-2, names[len(names)-1]
+	prefix := strings.Join(append([]string{rootPath}, names[:depth]...), "/") + "/"
+	for path, text := range p.Policies {
+		of, isAbove := strings.CutPrefix(path, prefix)
+		rule, sub, _ := strings.Cut(text, " ")
+		if isAbove && !strings.Contains(of, "/") && isRule(rule) && sub == name {
+			return true
+		}
+	}
+	for _, wire := range above.GetPolicies() {
+		var meta commonpb.ImplicitMetaPolicy
+		if wire.GetPolicy().GetType() == int32(commonpb.Policy_IMPLICIT_META) && protoutil.Unmarshal(wire.Policy.Value, &meta) == nil && meta.SubPolicy == name {
+			return true
+		}
+	}
+	for _, beside := range above.GetGroups() {
+		if beside.GetPolicies()[name] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func isRule(word string) bool {
