@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,10 +30,12 @@ var log = ops.Logger("peer.deliver")
 const readers = channelconfig.ApplicationReaders
 
 const (
-	maxStreams = 2500 // Fabric's default
+	maxStreams = 2500 // Fabric's default, of readers; as many may not have asked yet
 	// firstRequest is how long a client may take to ask. Until it has, it is nobody.
 	firstRequest = 10 * time.Second
 )
+
+var errTooMany = status.Errorf(codes.ResourceExhausted, "too many requests for /protos.Deliver, exceeding concurrency limit (%d)", maxStreams)
 
 // Chain is what the service needs of a channel.
 type Chain interface {
@@ -48,7 +51,8 @@ type Service struct {
 	peerpb.UnimplementedDeliverServer
 	channel func(id string) Chain // nil when the peer has not joined
 	counts  *serving.Delivered
-	streams atomic.Int64
+	streams atomic.Int64 // of readers
+	unasked atomic.Int64 // streams before their first good request
 }
 
 // New makes the service; counts may be nil.
@@ -87,10 +91,15 @@ func (s *Service) DeliverWithPrivateData(st peerpb.Deliver_DeliverWithPrivateDat
 	return s.serve(st, privateData)
 }
 
-// serve answers one request after the other, each with blocks and then a status. A stream counts from its first good request
-// on: others take no place from who may read.
+// serve answers one request after the other, each with blocks and then a status. A stream counts as a reader's from its first
+// good request on, and apart before: one that has not asked keeps no reader's place.
 func (s *Service) serve(st stream, as shape) error {
 	defer s.counts.Stream()()
+	hasAsked := sync.OnceFunc(func() { s.unasked.Add(-1) })
+	defer hasAsked()
+	if s.unasked.Add(1) > maxStreams {
+		return errTooMany
+	}
 	env, err := first(st)
 	counted := false
 	for ; ; env, err = st.Recv() {
@@ -103,9 +112,10 @@ func (s *Service) serve(st stream, as shape) error {
 		r, code, err := s.open(env)
 		if err == nil && !counted {
 			counted = true
+			hasAsked()
 			defer s.streams.Add(-1)
 			if s.streams.Add(1) > maxStreams {
-				return status.Errorf(codes.ResourceExhausted, "too many requests for /protos.Deliver, exceeding concurrency limit (%d)", maxStreams)
+				return errTooMany
 			}
 		}
 		if err == nil {

@@ -35,11 +35,15 @@ type asking struct {
 	ctx      context.Context
 	requests []*commonpb.Envelope
 	sent     []*peerpb.DeliverResponse
+	sending  func() // if there is one, Send calls it
 }
 
 func (a *asking) Context() context.Context { return a.ctx }
 
 func (a *asking) Send(response *peerpb.DeliverResponse) error {
+	if a.sending != nil {
+		a.sending()
+	}
 	a.sent = append(a.sent, response)
 	return nil
 }
@@ -80,6 +84,32 @@ func TestWhoHasNotAskedTakesNoPlace(t *testing.T) {
 	require.NoError(t, s.serve(twice, blocks), "a stream counts once")
 	assert.Len(t, twice.sent, 4, "a block and a status each")
 	assert.EqualValues(t, maxStreams-1, s.streams.Load())
+	assert.Zero(t, s.unasked.Load())
+
+	reading := &asking{ctx: t.Context(), requests: []*commonpb.Envelope{good}, sending: func() {
+		assert.Zero(t, s.unasked.Load(), "a reader leaves the place of one that has not asked")
+	}}
+	require.NoError(t, s.serve(reading, blocks))
+}
+
+// TestStreamsThatHaveNotAskedAreBoundedToo, apart from readers, so that they cannot take all of a peer's memory.
+func TestStreamsThatHaveNotAskedAreBoundedToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(nil, nil)
+		ended := make(chan error, maxStreams)
+		for range maxStreams {
+			go func() { ended <- s.serve(&asking{ctx: t.Context()}, blocks) }()
+		}
+		synctest.Wait()
+		assert.Empty(t, ended)
+		assert.EqualValues(t, maxStreams, s.unasked.Load())
+		err := s.serve(&asking{ctx: t.Context()}, blocks)
+		assert.Equal(t, codes.ResourceExhausted, status.Code(err))
+		for range maxStreams {
+			assert.Equal(t, codes.DeadlineExceeded, status.Code(<-ended))
+		}
+		assert.Zero(t, s.unasked.Load())
+	})
 }
 
 func TestWhoDoesNotAskIsHungUpOn(t *testing.T) {
