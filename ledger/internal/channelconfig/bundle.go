@@ -73,6 +73,8 @@ type Orderer struct {
 	VirtualBlockInterval time.Duration
 	// Addresses are the host:port of the orderers that organisations name, sorted.
 	Addresses []string
+	// Owners are the MSP ids of the organisations that name them, by address.
+	Owners map[string]string
 	// TLSRoots are the authorities of the orderers' TLS certificates.
 	TLSRoots *x509.CertPool
 }
@@ -263,7 +265,7 @@ func (b *Bundle) decodeOrderer(group *commonpb.ConfigGroup, orgs *[]identity.Org
 	if err := how.decode(o, group, kind.Metadata); err != nil {
 		return err
 	}
-	o.TLSRoots = x509.NewCertPool()
+	o.TLSRoots, o.Owners = x509.NewCertPool(), map[string]string{}
 	for _, name := range sortedGroups(group) {
 		sub := group.Groups[name]
 		org, err := decodeOrg(name, sub, o.TLSRoots)
@@ -278,6 +280,9 @@ func (b *Bundle) decodeOrderer(group *commonpb.ConfigGroup, orgs *[]identity.Org
 			}
 		}
 		o.Addresses = append(o.Addresses, endpoints.Addresses...)
+		for _, address := range endpoints.Addresses {
+			o.Owners[address] = org.MSPID
+		}
 	}
 	sort.Strings(o.Addresses)
 	return nil

@@ -85,9 +85,8 @@ func (b *broadcaster) cluster(bundle *channelconfig.Bundle) *cluster {
 		return old
 	}
 	fresh := &cluster{bundle: bundle}
-	owners := ordererOwners(bundle)
 	for _, address := range bundle.Orderer.Addresses {
-		n := node{address: address, mspID: owners[address], roots: bundle.Orderer.TLSRoots}
+		n := node{address: address, mspID: bundle.Orderer.Owners[address], roots: bundle.Orderer.TLSRoots}
 		if bundle.Orderer.Trust().Answers > 1 {
 			n.certificate = bundle.Orderer.ServerCertificate(address)
 		}
@@ -223,18 +222,4 @@ func (o *orderer) drop() {
 	if o.open != nil {
 		o.open.fail(errStreamClosed)
 	}
-}
-
-// ordererOwners maps the orderers' addresses to their organisations.
-func ordererOwners(bundle *channelconfig.Bundle) map[string]string {
-	owners := map[string]string{}
-	for mspID, group := range bundle.Config.GetChannelGroup().GetGroups()["Orderer"].GetGroups() {
-		var endpoints commonpb.OrdererAddresses
-		if protoutil.Unmarshal(group.GetValues()["Endpoints"].GetValue(), &endpoints) == nil {
-			for _, address := range endpoints.Addresses {
-				owners[address] = mspID
-			}
-		}
-	}
-	return owners
 }

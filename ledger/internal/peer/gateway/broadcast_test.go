@@ -7,8 +7,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/etcdraftpb"
 )
 
@@ -26,6 +30,19 @@ func TestAnOlderConfigurationTakesNoOrdererBack(t *testing.T) {
 	assert.Len(t, after.orderers, 2)
 	assert.Same(t, after, cast.cluster(&older))
 	assert.Same(t, after, cast.cluster(&newer))
+}
+
+// TestAnOrderersOrganisationIsItsMSP, whatever the configuration calls its group: errors name it so to clients.
+func TestAnOrderersOrganisationIsItsMSP(t *testing.T) {
+	config := proto.Clone(peertest.New(t, peertest.Options{Orderers: []string{"127.0.0.1:1"}}).Bundle.Config).(*commonpb.Config)
+	groups := config.ChannelGroup.Groups["Orderer"].Groups
+	groups["OrdererOrg"] = groups["OrdererMSP"]
+	delete(groups, "OrdererMSP")
+	bundle, err := channelconfig.FromConfig(peertest.Channel, config)
+	require.NoError(t, err)
+	cast := newBroadcaster(newDialer(false, nil, nil), Config{BroadcastTimeout: time.Minute})
+	defer cast.close()
+	assert.Equal(t, "OrdererMSP", cast.cluster(bundle).orderers[0].mspID)
 }
 
 // TestOnlyConsentersAnswersCount, by the certificates that the channel names for them.
