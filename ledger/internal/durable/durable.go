@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -21,7 +22,25 @@ const (
 // durable, name included, when Replace returns nil. After an error the folder is as it was, or
 // where only syncing the name has failed, has the new file. rest may be nil.
 func Replace(dir, name string, rest *Rest, write func(*Writer) error) error {
-	making := filepath.Join(dir, Making)
+	return replace(filepath.Join(dir, Making), filepath.Join(dir, name), rest, write)
+}
+
+// WriteFile is Replace for a folder that others write to, too. A file that is there keeps its mode and its owner; where it
+// cannot keep them it stays as it is.
+func WriteFile(path string, content []byte) error {
+	return replace(path+"."+Making, path, nil, func(w *Writer) error {
+		if found, err := os.Stat(path); err == nil {
+			owner := found.Sys().(*syscall.Stat_t)
+			if err := errors.Join(w.file.Chown(int(owner.Uid), int(owner.Gid)), w.file.Chmod(found.Mode())); err != nil {
+				return err
+			}
+		}
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+func replace(making, path string, rest *Rest, write func(*Writer) error) error {
 	file, err := os.OpenFile(making, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
@@ -35,12 +54,12 @@ func Replace(dir, name string, rest *Rest, write func(*Writer) error) error {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(making, filepath.Join(dir, name))
+		err = os.Rename(making, path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(making)) // the disk may be full
 	}
-	return SyncDir(dir)
+	return SyncDir(filepath.Dir(path))
 }
 
 // Writer writes a large file in chunks, each durable before the next. What one Write brings is never parted.

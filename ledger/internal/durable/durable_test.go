@@ -46,6 +46,22 @@ func TestAFailureLeavesWhatWasThere(t *testing.T) {
 	assert.Equal(t, "before", string(got))
 }
 
+func TestAFileThatIsWrittenAgainKeepsItsMode(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, WriteFile(file, []byte("first")))
+	require.NoError(t, os.Chmod(file, 0o640))
+	require.NoError(t, WriteFile(file, []byte("second")))
+	found, err := os.Stat(file)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o640), found.Mode())
+	require.NoError(t, os.Mkdir(file+".making", 0o755))
+	require.Error(t, WriteFile(file, []byte("third")))
+	got, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "second", string(got))
+}
+
 func TestMakeDir(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"a/b/c", "a/b/c", "a/b/d/", "./e", filepath.Join(t.TempDir(), "f", "g"), "/", "."} {

@@ -8,6 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
+
+	"github.com/qioi/qioi/ledger/internal/durable"
 )
 
 // stdout in a file's place is standard output.
@@ -60,10 +63,23 @@ func Write(name string, write func(io.Writer) error) error {
 	if err := write(&whole); err != nil {
 		return fmt.Errorf("result %s: %w", name, err)
 	}
-	if err := os.WriteFile(name, whole.Bytes(), 0o644); err != nil {
+	if err := put(name, whole.Bytes()); err != nil {
 		return fmt.Errorf("result: %w", err)
 	}
 	return nil
+}
+
+// put replaces a file as a whole, so that a full disk does not take an older result away. A pipe, a device and what a link
+// leads to are written in place; so is a file that cannot be replaced, as where it is mounted, or its folder takes no other.
+func put(name string, content []byte) error {
+	found, err := os.Lstat(name)
+	if err != nil || found.Mode().IsRegular() {
+		err = durable.WriteFile(name, content)
+		if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			return err
+		}
+	}
+	return os.WriteFile(name, content, 0o644)
 }
 
 // Tell writes a result for people to out, and as JSON into a file, whichever of these fails. With "-" for the file out

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -57,6 +58,54 @@ func TestAResultReplacesAnOlderOne(t *testing.T) {
 	got, err = os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Equal(t, "text", string(got))
+}
+
+// TestAnOlderResultIsThereUntilThereIsANewOne: a disk that fills in between loses none.
+func TestAnOlderResultIsThereUntilThereIsANewOne(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, []byte("older"), 0o600))
+	older, err := os.Open(file)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, older.Close()) }()
+	require.NoError(t, Write(file, result{}.WriteText))
+	kept, err := io.ReadAll(older)
+	require.NoError(t, err)
+	assert.Equal(t, "older", string(kept), "another file has its name")
+	found, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	about, err := found[0].Info()
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), about.Mode())
+}
+
+// TestWhatIsNoPlainFileIsWrittenInPlace, and a file beside which there can be no other.
+func TestWhatIsNoPlainFileIsWrittenInPlace(t *testing.T) {
+	dir := t.TempDir()
+	target, link, pipe, long := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe"), filepath.Join(dir, strings.Repeat("l", 255))
+	require.NoError(t, os.Symlink("target", link))
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, reader.Close()) }()
+	for _, name := range []string{link, link, pipe, long} {
+		require.NoError(t, Write(name, result{}.WriteText))
+	}
+	for _, name := range []string{target, long} {
+		got, err := os.ReadFile(name)
+		require.NoError(t, err)
+		assert.Equal(t, "text", string(got))
+	}
+	got := make([]byte, 4)
+	_, err = io.ReadFull(reader, got)
+	require.NoError(t, err)
+	assert.Equal(t, "text", string(got))
+	for name, kind := range map[string]os.FileMode{link: os.ModeSymlink, pipe: os.ModeNamedPipe} {
+		found, err := os.Lstat(name)
+		require.NoError(t, err)
+		assert.Equal(t, kind, found.Mode().Type())
+	}
 }
 
 func TestWhereAResultIsTold(t *testing.T) {
