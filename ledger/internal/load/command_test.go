@@ -71,11 +71,11 @@ func TestAMistypedResultIsToldBeforeTheRun(t *testing.T) {
 	g := &fakeGateway{}
 	network, record := startNetwork(t, g), filepath.Join(t.TempDir(), "record")
 	require.NoError(t, os.WriteFile(record, []byte("older"), 0o600))
-	for _, flag := range []string{"--json", "--timeseries"} {
+	for _, mistyped := range [][3]string{{"--json", "/nowhere/x", "/nowhere/x: "}, {"--timeseries", "/nowhere/x", "/nowhere/x: "}, {"--timeseries", "-", `result "-": `}} {
 		cmd := Command()
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		cmd.SetArgs([]string{"--network", network, "--rate", "100", "--warmup", "0s", "--duration", "100ms", "--progress", "0", "--record", record, flag, "/nowhere/x"})
-		require.ErrorContains(t, cmd.Execute(), "/nowhere/x", flag)
+		cmd.SetArgs([]string{"--network", network, "--rate", "100", "--warmup", "0s", "--duration", "100ms", "--progress", "0", "--record", record, mistyped[0], mistyped[1]})
+		require.ErrorContains(t, cmd.Execute(), mistyped[2], mistyped[0])
 	}
 	assert.Empty(t, g.seen())
 	text, err := os.ReadFile(record)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
@@ -22,10 +23,14 @@ type Result interface {
 	WriteText(io.Writer) error
 }
 
-// Check errs before a measurement where its result could not be written after it. A file that is there keeps what it
-// has, so that a measurement that fails does not take an older result away. "" names no file.
-func Check(names ...string) error {
-	for _, name := range names {
+// Check errs before a measurement where its result could not be written after it: into the file of Tell, and into others of
+// Write. A file that is there keeps what it has, so that a measurement that fails does not take an older result away. ""
+// names no file.
+func Check(told string, others ...string) error {
+	if slices.Contains(others, stdout) {
+		return fmt.Errorf("result %q: the name of a file is accepted (standard output is for --json alone)", stdout)
+	}
+	for _, name := range append(others, told) {
 		if name == "" || name == stdout {
 			continue
 		}

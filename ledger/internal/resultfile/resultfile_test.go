@@ -30,7 +30,7 @@ func TestACheckLeavesEverythingAsItIs(t *testing.T) {
 	require.NoError(t, os.WriteFile(older, []byte("older"), 0o600))
 	require.NoError(t, os.Symlink("nothing", link))
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600)) // without a reader: to open it would not end
-	require.NoError(t, Check("", "-", filepath.Join(dir, "new"), older, link, pipe, "/dev/null", "/dev/stdout"))
+	require.NoError(t, Check("-", "", filepath.Join(dir, "new"), older, link, pipe, "/dev/null", "/dev/stdout"))
 	got, err := os.ReadFile(older)
 	require.NoError(t, err)
 	assert.Equal(t, "older", string(got))
@@ -44,6 +44,13 @@ func TestAFileThatCannotBeWrittenIsToldByTheCheck(t *testing.T) {
 	for _, name := range []string{dir, filepath.Join(dir, "missing", "file")} {
 		require.ErrorContains(t, Check("", name), name)
 	}
+}
+
+// TestStandardOutputIsToldAlone: a file called - would be written otherwise.
+func TestStandardOutputIsToldAlone(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, Check("-", "", "./-"))
+	require.ErrorContains(t, Check("", "file", "-"), `"-": `)
 }
 
 func TestAResultReplacesAnOlderOne(t *testing.T) {
