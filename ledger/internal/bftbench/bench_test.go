@@ -230,10 +230,10 @@ func TestStagesAreReadFromTheirShortForm(t *testing.T) {
 
 // TestAMistypedResultIsToldFirst: these would not begin to measure either.
 func TestAMistypedResultIsToldFirst(t *testing.T) {
-	for _, args := range [][]string{{}, {"simulate"}} {
+	for _, args := range [][]string{{"--json"}, {"simulate", "--json"}, {"simulate", "--costs"}} {
 		cmd := Command()
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		cmd.SetArgs(append(args, "--batch", "0", "--json", "/nowhere/x"))
+		cmd.SetArgs(append(args, "/nowhere/x", "--batch", "0"))
 		require.ErrorContains(t, cmd.Execute(), "/nowhere/x")
 	}
 }

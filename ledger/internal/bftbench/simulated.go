@@ -92,7 +92,7 @@ func simulateCommand() *cobra.Command {
 			if run.Stages, err = parseStages(stages, run.Stages); err != nil {
 				return err
 			}
-			if err := resultfile.Check(json); err != nil {
+			if err := resultfile.Check(json, book); err != nil {
 				return err
 			}
 			costs, err := ReadCosts(book)
