@@ -153,8 +153,8 @@ func load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("it has more than one YAML document: one is accepted")
+	if err := checkRest(decoder); err != nil {
+		return nil, err
 	}
 	root := filepath.Dir(filepath.Dir(absolute))
 	paths := []*string{&c.Identity.Cert, &c.Identity.Key, &c.TLS.Cert, &c.TLS.Key, &c.Data}
@@ -170,6 +170,22 @@ func load(path string) (*Config, error) {
 		}
 	}
 	return &c, nil
+}
+
+// checkRest refuses a second document. A template may leave empty ones behind the first.
+func checkRest(decoder *yaml.Decoder) error {
+	for {
+		var another any
+		err := decoder.Decode(&another)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case another != nil:
+			return errors.New("it has more than one YAML document: one is accepted")
+		}
+	}
 }
 
 // KnownAs is this node's address in the configuration of its channels.

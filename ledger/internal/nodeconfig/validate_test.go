@@ -66,14 +66,19 @@ func TestAFileHoldsOneConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	for want, text := range map[string]string{
 		"it is empty: ":                 "# nothing yet\n",
-		"more than one YAML document: ": string(one) + "---\nname: other\n",
+		"more than one YAML document: ": string(one) + "---\n---\nname: other\n",
+		"yaml: line ":                   string(one) + "---\nname: [other\n",
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err := Load(file, RolePeer)
 		require.ErrorContains(t, err, file+": ")
 		assert.ErrorContains(t, err, want)
 	}
-	require.NoError(t, os.WriteFile(file, append([]byte("---\n"), one...), 0o600))
-	_, err = Load(file, RolePeer)
-	assert.NoError(t, err, "one document may begin with a line of its own")
+	for _, text := range []string{
+		"---\n" + string(one), string(one) + "---\n", string(one) + "---\n# nothing\n---\n", string(one) + "...\n",
+	} {
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err = Load(file, RolePeer)
+		assert.NoError(t, err, text)
+	}
 }
