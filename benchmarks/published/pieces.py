@@ -15,7 +15,7 @@ DAEMON = (
     *("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show"),
     ":(exclude)qioi/daemon/lock.py",
     ":(exclude)monitor/profile",  # perf, which `qioi profile` runs
-    *("qioi/roster.py", *(f"qioi/discovery/{name}.py" for name in ("base", "mine", "owners", "told"))),
+    *("qioi/roster.py", *(f"qioi/discovery/{name}.py" for name in ("base", "cgroups", "mine", "owners", "told"))),
 )
 #: The bundled ledger, without the replicas that are measured without one.
 EVERY_WAY = ("ledger", ":(exclude)ledger/internal/bftbench")
