@@ -232,7 +232,7 @@ def recover_slices(state_dir: Path, hierarchy: Hierarchy) -> tuple[int, list[str
     try:
         entries, problems = read_left(journal)
         if not entries:
-            return 0, problems
+            return 0, [*problems, *store_left(journal, (), durable=False)]
         kernel, default = kernel_of_left()
     except OSError as error:
         return 0, [f"{journal.file}: {error.strerror}: no slice could be put back"]

@@ -166,6 +166,9 @@ def test_the_end_puts_back_and_so_does_recovery(tmp_path: Path) -> None:
     assert [str(one.result) for one in outcomes] == ["ok"]
     assert "half-written or damaged" in problems[0]
     assert (tmp_path / "batch/cpu.idle").read_text() == "0"
+    (tmp_path / "state/idle").write_text("half")
+    assert len(recover_idle(tmp_path / "state", hierarchy)[1]) == 1
+    assert recover_idle(tmp_path / "state", hierarchy) == ([], [])
 
 
 def full(*_: object, durable: bool = True) -> None:

@@ -26,7 +26,8 @@ def test_a_damaged_journal_of_slices_is_said_and_set_aside(tmp_path: Path) -> No
     count, problems = recover_slices(tmp_path, Hierarchy(2, tmp_path))
     assert count == 0
     assert "half-written or damaged" in problems[0]
-    assert (tmp_path / "slices.damaged").exists()
+    assert (tmp_path / "slices.damaged").read_text() == "half"
+    assert recover_slices(tmp_path, Hierarchy(2, tmp_path)) == (0, [])
 
 
 @pytest.fixture
