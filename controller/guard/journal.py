@@ -13,6 +13,7 @@ import os
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from filecmp import cmp
 from itertools import count
 from pathlib import Path
 
@@ -77,18 +78,22 @@ class Journal:
         """
         lines = [encode(entry) for entry in entries]
         if lines:
-            temporary = self.file.with_name(f"{self.file.name}.new")
             content = "".join([seal({"journal": VERSION, "boot": self._boot, "entries": len(lines)}), *lines])
-            try:
-                write_file(temporary, content.encode(), durable=durable)
-                temporary.replace(self.file)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
+            self._put(self.file, content.encode(), durable=durable)
         elif self.file.exists():  # on a read-only disk unlinking what is not there fails as well
             self.file.unlink()
         if durable:
             sync_folder(self._folder)
+
+    def _put(self, path: Path, content: bytes, *, durable: bool) -> None:
+        """Write a file beside the journal, or the journal, as a whole. OSError: nothing has changed."""
+        temporary = self.file.with_name(f"{self.file.name}.new")
+        try:
+            write_file(temporary, content, durable=durable)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
 
     def load(self) -> Loaded:
         """Read the file; a missing one holds nothing. OSError: it could not be read."""
@@ -120,15 +125,18 @@ class Journal:
         return Loaded(tuple(entries), tuple(problems))
 
     def set_aside(self) -> Path:
-        """Give a damaged journal a second name, so that a person can look at it; return the new path. OSError.
+        """Keep a damaged journal under a second name, so that a person can look at it; return that path. OSError.
 
         The first name stays until the next journal is stored, because what can be read is still to be restored.
         """
         stem = f"{self.file.name}.damaged"
         paths = (self.file.with_name(stem if number == 1 else f"{stem}-{number}") for number in count(1))
-        aside = next(path for path in paths if not path.exists() or path.samefile(self.file))
+        aside = next(path for path in paths if not path.exists() or cmp(path, self.file, shallow=False))
         if not aside.exists():
-            aside.hardlink_to(self.file)
+            try:
+                aside.hardlink_to(self.file)
+            except OSError:  # of a file system without hard links, such as vfat
+                self._put(aside, self.file.read_bytes(), durable=True)
         sync_folder(self._folder)
         return aside
 

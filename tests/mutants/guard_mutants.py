@@ -207,13 +207,13 @@ JOURNAL = of(
     ("journal: the folder is not synced", "            sync_folder(self._folder)\n\n", "            pass\n\n"),
     (
         "journal: the file is written in place",
-        "temporary.replace(self.file)",
-        "self.file.write_bytes(temporary.read_bytes())",
+        "temporary.replace(path)",
+        "path.write_bytes(temporary.read_bytes())",
     ),
     (
         "journal: a half-written new file stays",
-        "                temporary.unlink(missing_ok=True)\n                raise",
-        "                raise",
+        "            temporary.unlink(missing_ok=True)\n            raise",
+        "            raise",
     ),
     (
         "journal: a short write is taken for a whole one",
@@ -257,8 +257,13 @@ JOURNAL = of(
     ),
     (
         "journal: a damaged one is overwritten by the next",
-        "            aside.hardlink_to(self.file)\n",
-        "            pass\n",
+        "                aside.hardlink_to(self.file)\n",
+        "                pass\n",
+    ),
+    (
+        "journal: a damaged one is copied anew at each start",
+        "cmp(path, self.file, shallow=False)",
+        "path.samefile(self.file)",
     ),
     (
         "journal: a damaged one is no longer read",

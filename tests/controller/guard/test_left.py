@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,24 @@ def test_what_a_damaged_journal_names_is_read_again_until_the_rest_is_stored(jou
     assert (read_left(journal), still_left(journal)) == (found, (ENTRY,))
     (kept,) = journal.file.parent.glob("*.damaged*")
     assert kept.read_bytes() == content
+
+
+@pytest.mark.parametrize("reason", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_damaged_journal_is_kept_on_a_disk_without_hard_links(
+    journal: Journal, reason: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As vfat and some that are mounted by FUSE, which answer differently; none is at hand in a test."""
+
+    def link(*_: object, **__: object) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(os, "link", link)
+    content = damage(journal)
+    found = read_left(journal)
+    assert read_left(journal) == found
+    assert store_left(journal, []) == []
+    (kept,) = journal.file.parent.iterdir()
+    assert (found[0], kept.name, kept.read_bytes()) == ((ENTRY,), "journal.damaged", content)
 
 
 def test_each_damaged_journal_is_kept(journal: Journal) -> None:
