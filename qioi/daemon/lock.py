@@ -168,12 +168,24 @@ def holder_of(descriptor: int, locks: Path = Path("/proc/locks")) -> int | None:
 
 
 def user_of(pid: int) -> int | None:
-    """Give the user who started a process, also by a set-user-ID file such as su; ``None``: it has ended."""
+    """Give the user who started a process, also by a set-user-ID file such as su; ``None``: it has ended.
+
+    One that /proc hides (``hidepid``) is taken for root's, since it may be a daemon's.
+    """
     try:
         status = Path(f"/proc/{pid}/status").read_bytes()
     except OSError:
-        return None
+        return 0 if exists(pid) else None
     return int(status.partition(b"\nUid:")[2].split(None, 1)[0])
+
+
+def exists(pid: int) -> bool:
+    """Whether there is a process of this number, also one that /proc does not show."""
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
 
 
 def stranger(pid: int | None) -> str | None:
