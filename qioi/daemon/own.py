@@ -30,7 +30,8 @@ def own_cgroup(hierarchy: Hierarchy, account: Path = Path("/proc/self/cgroup")) 
 
 def why_none(hierarchy: Hierarchy) -> str:
     """Say why the daemon has no group of its own."""
-    if others_in(hierarchy.mount) is None:
+    # On v2 no host's root group has a cgroup.type: one that has it is the root of a namespace's own mount.
+    if others_in(hierarchy.mount) is None or (hierarchy.mount / "cgroup.type").exists():
         return "a cgroup namespace hides the daemon's group: --cgroupns host shows it"
     return "the daemon runs in the root control group, which has no shares"
 

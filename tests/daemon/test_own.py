@@ -84,8 +84,19 @@ def test_a_group_that_no_mount_shows_is_hidden(tmp_path: Path, seen: str) -> Non
     assert why_none(hierarchy) == "a cgroup namespace hides the daemon's group: --cgroupns host shows it"
 
 
-def test_the_root_group_is_none_that_has_shares(tmp_path: Path) -> None:
-    hierarchy = Hierarchy(1, tmp_path)
+def test_a_group_that_is_the_mounts_root_is_hidden_too(tmp_path: Path) -> None:
+    """As under Docker, whose default on v2 is a cgroup namespace with a mount of its own."""
+    hierarchy = Hierarchy(2, tmp_path)
+    (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    (tmp_path / "cgroup.type").write_text("domain\n")
+    (tmp_path / "account").write_text("0::/\n")
+    assert own_cgroup(hierarchy, tmp_path / "account") is None
+    assert why_none(hierarchy) == "a cgroup namespace hides the daemon's group: --cgroupns host shows it"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_root_group_is_none_that_has_shares(tmp_path: Path, version: int) -> None:
+    hierarchy = Hierarchy(version, tmp_path)
     (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
     assert own_cgroup(hierarchy, account_of(tmp_path, "")) is None
     assert why_none(hierarchy) == "the daemon runs in the root control group, which has no shares"
