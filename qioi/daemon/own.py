@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from qioi.daemon.realtime import Realtime
+from qioi.daemon.realtime import Realtime, keep_to_itself
 from qioi.discovery.cgroups import cpu_path
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.settings.config import Config
@@ -96,6 +96,7 @@ def protect_loop(nice: int | None, realtime: Realtime) -> str | None:
     work in other groups.
     """
     refusals = []
+    keep_to_itself()
     if nice is not None:
         try:
             os.setpriority(os.PRIO_PROCESS, 0, nice)

@@ -4,10 +4,10 @@ The lowest real-time priority counts everywhere, where a nice value counts only 
 autogroup (sched(7)). RLIMIT_RTTIME bounds it: after a second without a pause it sends SIGXCPU, whose handler gives the
 priority up. Both end with the process.
 
-Threads and children begin without the priority, and with a nice value of 0: what follows an engine or an API server
-has no bound, and the limit counts each thread's time, so one of them would lose the loop its priority. The HTTP
-servers' threads have it with the loop. They rest after what they do, and the loop waits for Python's lock while they
-make an answer, for half a second where components beside them have 262,144 shares.
+Threads and children begin without the priority and without a nice value below 0, also where the priority is refused:
+what follows an engine or an API server has no bound, and the limit counts each thread's time, so one of them would lose
+the loop its priority. The HTTP servers' threads have it with the loop. They rest after what they do, and the loop waits
+for Python's lock while they make an answer, for half a second where components beside them have 262,144 shares.
 """
 
 from __future__ import annotations
@@ -104,6 +104,12 @@ class Realtime:
             self._again = now + AGAIN
             if self.take() is None:
                 log.info("own protection: real-time priority is in force again")
+
+
+def keep_to_itself() -> None:
+    """Have threads and children of this thread begin without its priority and without a nice value below 0."""
+    with suppress(OSError):  # a filter of system calls (seccomp(2)) may refuse it
+        os.sched_setscheduler(0, os.sched_getscheduler(0) | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
 
 
 def lowest() -> int:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from ports import reserved
-from realtime import need_realtime, policy_of
+from realtime import need_nice, need_realtime, policy_of
 from running import Site, end
+from waiting import until
 
 from qioi.daemon.own import protect_loop
 from qioi.daemon.realtime import AGAIN, Realtime
@@ -85,22 +86,41 @@ def test_a_hard_limit_that_may_not_be_raised_is_kept_where_it_is_long_enough(har
     assert (done.returncode, done.stdout) == (0, f"{said}\n"), done.stderr
 
 
-#: Asks for the priority, and tells that of a thread and of a child that begin with it.
+#: Protects itself, and tells its nice value and whether it has the priority, and the same of a thread and of a child.
 BEGINNERS = """
-import os, subprocess, sys, threading
+import subprocess, sys, threading
+from qioi.daemon.own import protect_loop
 from qioi.daemon.realtime import Realtime
-assert Realtime(True).take() is None
-thread = threading.Thread(target=lambda: print(os.sched_getscheduler(0), flush=True))
+protect_loop(-10, Realtime(sys.argv[1] == "wanted"))
+tell = "import os; print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getparam(0).sched_priority > 0, flush=True)"
+exec(tell)
+thread = threading.Thread(target=exec, args=(tell,))
 thread.start()
 thread.join()
-subprocess.run([sys.executable, "-c", "import os; print(os.sched_getscheduler(0))"])
+subprocess.run([sys.executable, "-c", tell])
 """
+REFUSED = ["sh", "-c", 'renice -n -10 $$ > /dev/null && exec setpriv --bounding-set=-sys_nice "$0" "$@"']
 
 
-def test_threads_and_children_begin_without_it() -> None:
-    need_realtime()
-    done = subprocess.run([sys.executable, "-c", BEGINNERS], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(os.SCHED_OTHER)] * 2
+@pytest.mark.parametrize(
+    ("below", "wanted", "loop"),
+    [([], "wanted", "-10 True"), (REFUSED, "wanted", "-10 False"), ([], "not wanted", "-10 False")],
+)
+def test_threads_and_children_begin_without_the_loops_priorities(below: list[str], wanted: str, loop: str) -> None:
+    need_nice()
+    if loop.endswith("True"):
+        need_realtime()
+    command = [*below, sys.executable, "-c", BEGINNERS, wanted]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [loop, "0 False", "0 False"]
+
+
+def threads_of(process: int) -> list[int]:
+    return [int(one.name) for one in Path(f"/proc/{process}/task").iterdir()]
+
+
+def with_it(process: int) -> list[int]:
+    return [one for one in threads_of(process) if policy_of(one) != os.SCHED_OTHER]
 
 
 @pytest.mark.slow
@@ -110,15 +130,14 @@ def test_of_a_daemons_threads_the_loop_and_those_that_answer_have_it(site: Site)
     with reserved() as port:
         site.changes = {"docker": {"socket": str(site.folder / "no.sock")}, "metrics": {"port": port}}
         process = site.start()
-        threads = [int(one.name) for one in Path(f"/proc/{process.pid}/task").iterdir()]
-        with_it = [one for one in threads if policy_of(one) != os.SCHED_OTHER]
-        assert process.pid in with_it
-        assert (len(with_it), len(threads) > 3) == (3, True)
+        until(lambda: len(with_it(process.pid)) == 3)  # those that answer are given it after they have begun to
+        assert process.pid in with_it(process.pid)
+        assert len(threads_of(process.pid)) > 3
         assert end(process)[0] == 0
 
 
 class Kernel:
-    """The kernel's answers to a process that has no CAP_SYS_NICE: a priority, and whether it grants one."""
+    """The kernel's answers to a process without CAP_SYS_NICE: a priority, and whether it grants one."""
 
     def __init__(self) -> None:
         self.priority = 0
@@ -127,8 +146,8 @@ class Kernel:
         self._flag = 0
 
     def set(self, pid: int, policy: int, param: os.sched_param) -> None:
-        self.asked += 1
-        if not self.grants or policy & os.SCHED_RESET_ON_FORK < self._flag:
+        self.asked += param.sched_priority > 0
+        if (param.sched_priority and not self.grants) or policy & os.SCHED_RESET_ON_FORK < self._flag:
             raise PermissionError(1, "Operation not permitted")
         self._flag = policy & os.SCHED_RESET_ON_FORK
         self.priority = param.sched_priority
@@ -138,6 +157,7 @@ class Kernel:
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
     kernel = Kernel()
     monkeypatch.setattr(os, "sched_setscheduler", kernel.set)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_RR if kernel.priority else os.SCHED_OTHER)
     monkeypatch.setattr(os, "sched_getparam", lambda _: os.sched_param(kernel.priority))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
     before = signal.getsignal(signal.SIGXCPU)
