@@ -90,11 +90,15 @@ class Realtime:
         if in_force():
             if not self._had:
                 log.info("own protection: real-time priority is in force")
+                keep_to_itself()
+                self._lead(REALTIME, lowest())
             self._had, self._given_up, self._again = True, False, None
             return
         if self._had:
             why = "given up, since the loop did not pause for a second" if self._given_up else "taken away"
             log.warning("own protection: real-time priority was %s: the loop may run late on a busy host", why)
+            keep_to_itself()
+            self._lead(ORDINARY, 0)
             self._had = False
         if not self._given_up:
             return

@@ -115,6 +115,41 @@ def test_threads_and_children_begin_without_the_loops_priorities(below: list[str
     assert done.stdout.splitlines() == [loop, "0 False", "0 False"]
 
 
+#: Tells which of the loop, a thread that has its priority and a new one have it: at first, when somebody else has taken
+#: it from the loop alone, and when they have given it back, as chrt(1) does.
+LED = """
+import os, threading
+from qioi.daemon.own import protect_loop
+from qioi.daemon.realtime import Realtime
+def tell():
+    new = []
+    thread = threading.Thread(target=lambda: new.append(os.sched_getparam(0).sched_priority))
+    thread.start()
+    thread.join()
+    print(*(os.sched_getparam(tid).sched_priority for tid in (0, companion.native_id)), *new, flush=True)
+one = Realtime(True)
+assert protect_loop(-10, one) is None
+end = threading.Event()
+companion = threading.Thread(target=lambda: end.wait())
+companion.start()
+one.share([companion.native_id])
+one.look(0.0)
+tell()
+for second, (policy, priority) in enumerate([(os.SCHED_OTHER, 0), (os.SCHED_RR, 1)], 1):
+    os.sched_setscheduler(0, policy, os.sched_param(priority))
+    one.look(float(second))
+    tell()
+end.set()
+"""
+
+
+def test_threads_that_have_it_follow_the_loop_also_where_somebody_else_moves_that() -> None:
+    need_nice()
+    need_realtime()
+    done = subprocess.run([sys.executable, "-c", LED], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["1 1 0", "0 0 0", "1 1 0"]
+
+
 def threads_of(process: int) -> list[int]:
     return [int(one.name) for one in Path(f"/proc/{process}/task").iterdir()]
 
