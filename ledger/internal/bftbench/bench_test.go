@@ -22,6 +22,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
 	"github.com/qioi/qioi/ledger/internal/bftbench/store"
+	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/porttest"
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
@@ -320,6 +321,7 @@ func TestCostsAreKept(t *testing.T) {
 // TestCostsAreKeptAtOnce, also where the run fails.
 func TestCostsAreKeptAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "costs.json")
+	making := file + "." + durable.Making
 	run := small()
 	run.Protocol, run.Delay = "none", time.Hour
 	measured := func() error {
@@ -334,18 +336,18 @@ func TestCostsAreKeptAtOnce(t *testing.T) {
 	assert.Contains(t, string(kept), "submit")
 
 	run.Load.Value++
-	require.NoError(t, os.Mkdir(file+".new", 0o700))
+	require.NoError(t, os.Mkdir(making, 0o700))
 	require.ErrorContains(t, measured(), file)
 	again, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Equal(t, string(kept), string(again), "a file that cannot be written stays as it was")
 
-	require.NoError(t, os.Remove(file+".new"))
+	require.NoError(t, os.Remove(making))
 	require.ErrorContains(t, measured(), "virtual time")
 	costs, err := ReadCosts(file)
 	require.NoError(t, err)
 	assert.Len(t, costs.Parts, 2)
-	assert.NoFileExists(t, file+".new")
+	assert.NoFileExists(t, making)
 }
 
 func TestASimulatedReplicaHasNeitherThreadsOfGoCodeNorTLS(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
+	"github.com/qioi/qioi/ledger/internal/durable"
 )
 
 // Costs is what was measured so far, by what it depends on. A machine's speed changes from one minute to the next: what is
@@ -67,11 +68,7 @@ func (c *Costs) keep() error {
 	if err != nil {
 		return err
 	}
-	making := c.file + ".new"
-	if err = os.WriteFile(making, raw, 0o644); err == nil {
-		err = os.Rename(making, c.file)
-	}
-	if err != nil {
+	if err = durable.WriteFile(c.file, raw); err != nil {
 		return fmt.Errorf("costs %s: %w", c.file, err)
 	}
 	return nil
