@@ -233,7 +233,7 @@ def test_what_nobody_is_left_to_put_back_is_put_back_by_hand(site: Site) -> None
     assert (done.exit_code, done.stdout, done.stderr) == (0, said, "")
     assert {(site.request(name), site.original(name)) for name in names} == {("100m", None)}
     again = run(site.plane, "restore", "-n", site.namespace)
-    assert (again.exit_code, again.output) == (0, "")
+    assert (again.exit_code, again.output) == (0, "nothing is to be restored\n")
 
 
 def test_an_annotation_that_names_more_than_is_asked_for_is_not_believed(site: Site) -> None:
