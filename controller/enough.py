@@ -88,14 +88,19 @@ class Enough:
     def begin(self, component: str, channel: str, channels: Iterable[str], force: InForce) -> float:
         """Give the share that a channel's new law goes on from where an earlier daemon, or another policy, has raised.
 
-        Who of the ``channels`` that it serves had asked for the most goes on from the share in force. So do all where
-        none of them is known to have asked.
+        Who of the ``channels`` that it serves had asked for the most goes on from the share in force, and the others
+        from their part of it. Where a channel that it serves no more had asked for more, none goes on from more than
+        its own factor. All go on from the share in force where none of them is known to have asked.
         """
-        factors = asked_by(channels, self.known.get(component, NOTHING))
+        known = self.known.get(component, NOTHING)
+        factors = asked_by(channels, known)
         if not factors or force.share <= force.original:
             return force.share
-        part = factors.get(channel, 0.0) / max(factors.values())
-        return max(force.original, force.share * part)
+        factor, most = factors.get(channel, 0.0), max(factors.values())
+        share = force.share * factor / most
+        if most < max(known.values()):
+            share = min(share, factor * force.original)
+        return max(force.original, share)
 
     def factors(self, period: Period, component: Component, channels: Iterable[str]) -> Factors:
         """Give what has been enough, by channel, while the host is full; who lacks in it had not asked for any."""

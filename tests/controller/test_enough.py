@@ -204,6 +204,9 @@ def test_each_channel_takes_up_what_it_had_asked_for(share: int, known: Factors,
         ({"blue": 8.0}, "red", 9000, 9000),
         ({"blue": 8.0}, "red green", 9000, 9000),
         ({"red": 1.5, "blue": 15.0}, "red", 1536, 1536),
+        ({"red": 1.5, "blue": 15.0}, "red", 15_360, 1536),  # what is above red's own was blue's
+        ({"red": 1.5, "blue": 15.0}, "red green", 15_360, 1536),
+        ({"red": 3.0, "blue": 15.0, "green": 12.0}, "red green", 15_360, 3072),
         ({"red": 3.0, "blue": 15.0, "green": 12.0}, "red green", 9000, 2250),
     ],
 )
