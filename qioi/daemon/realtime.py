@@ -83,21 +83,20 @@ class Realtime:
         """Say that the priority is gone, and that it is back, once each. To be called once a period.
 
         What was given up or refused is asked for again every :data:`AGAIN` seconds. What somebody else has taken away
-        is left to them.
+        is left to them, but not the flag, which chrt(1) takes off with any change.
         """
+        keep_to_itself()
         if not self.wanted:
             return
         if in_force():
             if not self._had:
                 log.info("own protection: real-time priority is in force")
-                keep_to_itself()
                 self._lead(REALTIME, lowest())
             self._had, self._given_up, self._again = True, False, None
             return
         if self._had:
             why = "given up, since the loop did not pause for a second" if self._given_up else "taken away"
             log.warning("own protection: real-time priority was %s: the loop may run late on a busy host", why)
-            keep_to_itself()
             self._lead(ORDINARY, 0)
             self._had = False
         if not self._given_up:
@@ -112,8 +111,10 @@ class Realtime:
 
 def keep_to_itself() -> None:
     """Have threads and children of this thread begin without its priority and without a nice value below 0."""
-    with suppress(OSError):  # a filter of system calls (seccomp(2)) may refuse it
-        os.sched_setscheduler(0, os.sched_getscheduler(0) | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
+    policy = os.sched_getscheduler(0)
+    if not policy & os.SCHED_RESET_ON_FORK:
+        with suppress(OSError):  # a filter of system calls (seccomp(2)) may refuse it
+            os.sched_setscheduler(0, policy | os.SCHED_RESET_ON_FORK, os.sched_getparam(0))
 
 
 def lowest() -> int:

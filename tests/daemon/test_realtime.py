@@ -116,7 +116,7 @@ def test_threads_and_children_begin_without_the_loops_priorities(below: list[str
 
 
 #: Tells which of the loop, a thread that has its priority and a new one have it: at first, when somebody else has taken
-#: it from the loop alone, and when they have given it back, as chrt(1) does.
+#: it from the loop alone, when they have given it back, and when they have changed its policy, as chrt(1) does.
 LED = """
 import os, threading
 from qioi.daemon.own import protect_loop
@@ -135,7 +135,7 @@ companion.start()
 one.share([companion.native_id])
 one.look(0.0)
 tell()
-for second, (policy, priority) in enumerate([(os.SCHED_OTHER, 0), (os.SCHED_RR, 1)], 1):
+for second, (policy, priority) in enumerate([(os.SCHED_OTHER, 0), (os.SCHED_RR, 1), (os.SCHED_FIFO, 10)], 1):
     os.sched_setscheduler(0, policy, os.sched_param(priority))
     one.look(float(second))
     tell()
@@ -147,7 +147,7 @@ def test_threads_that_have_it_follow_the_loop_also_where_somebody_else_moves_tha
     need_nice()
     need_realtime()
     done = subprocess.run([sys.executable, "-c", LED], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["1 1 0", "0 0 0", "1 1 0"]
+    assert done.stdout.splitlines() == ["1 1 0", "0 0 0", "1 1 0", "10 1 0"]
 
 
 def threads_of(process: int) -> list[int]:
@@ -180,6 +180,10 @@ class Kernel:
         self.asked = 0
         self._flag = 0
 
+    @property
+    def policy(self) -> int:
+        return (os.SCHED_RR if self.priority else os.SCHED_OTHER) | self._flag
+
     def set(self, pid: int, policy: int, param: os.sched_param) -> None:
         self.asked += param.sched_priority > 0
         if (param.sched_priority and not self.grants) or policy & os.SCHED_RESET_ON_FORK < self._flag:
@@ -192,7 +196,7 @@ class Kernel:
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
     kernel = Kernel()
     monkeypatch.setattr(os, "sched_setscheduler", kernel.set)
-    monkeypatch.setattr(os, "sched_getscheduler", lambda _: os.SCHED_RR if kernel.priority else os.SCHED_OTHER)
+    monkeypatch.setattr(os, "sched_getscheduler", lambda _: kernel.policy)
     monkeypatch.setattr(os, "sched_getparam", lambda _: os.sched_param(kernel.priority))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
     before = signal.getsignal(signal.SIGXCPU)
