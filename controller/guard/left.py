@@ -14,7 +14,8 @@ def read_left(journal: Journal) -> tuple[tuple[Entry, ...], list[str]]:
     """Read the entries that are left; give the problems, too. OSError: no reading it.
 
     A damaged file is kept for a person. It stays the journal, too, until what could not be restored is stored: a
-    recovery that is killed, or meets a full disk, leaves what can be read to the next one.
+    recovery that is killed, or meets a full disk, leaves what can be read to the next one. One without a readable entry
+    that cannot be set aside is an OSError, so that a recovery does not remove it.
     """
     loaded = journal.load()
     if not loaded.problems:
@@ -24,6 +25,8 @@ def read_left(journal: Journal) -> tuple[tuple[Entry, ...], list[str]]:
         kept = f"kept as {journal.set_aside()}"
     except OSError as error:
         kept = f"it cannot be set aside: {error.strerror}"
+        if not loaded.entries:
+            raise OSError(error.errno, f"{what}; {kept}") from None
     return loaded.entries, [f"{journal.file}: {what}: what can be read is restored, the rest is left alone; {kept}"]
 
 

@@ -175,6 +175,16 @@ def full(*_: object, durable: bool = True) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def test_a_damaged_journal_of_idle_groups_stays_where_it_cannot_be_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Journal, "set_aside", full)
+    (tmp_path / "idle").write_text("half")
+    outcomes, (problem,) = recover_idle(tmp_path, Hierarchy(2, tmp_path))
+    assert (outcomes, problem.endswith("device: no idle group could be put back")) == ([], True)
+    assert (tmp_path / "idle").read_text() == "half"
+
+
 def one_group(folder: Path) -> tuple[Hierarchy, Path]:
     (folder / "batch").mkdir()
     (folder / "batch/cpu.weight").write_text("300")

@@ -30,6 +30,16 @@ def test_a_damaged_journal_of_slices_is_said_and_set_aside(tmp_path: Path) -> No
     assert recover_slices(tmp_path, Hierarchy(2, tmp_path)) == (0, [])
 
 
+def test_a_damaged_journal_of_slices_stays_where_it_cannot_be_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Journal, "set_aside", full)
+    (tmp_path / "slices").write_text("half")
+    why = "line 1: half-written or damaged; it cannot be set aside: No space left on device: no slice could be put back"
+    assert recover_slices(tmp_path, Hierarchy(2, tmp_path)) == (0, [f"{tmp_path}/slices: {why}"])
+    assert (tmp_path / "slices").read_text() == "half"
+
+
 @pytest.fixture
 def site_of_toy_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToyScheduler:
     """A kernel with slices, and one group with one thread."""

@@ -65,6 +65,22 @@ def test_what_a_damaged_journal_names_is_read_again_until_the_rest_is_stored(jou
     assert kept.read_bytes() == content
 
 
+def test_a_journal_of_which_nothing_is_left_to_read_stays_where_it_cannot_be_kept(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk, on which a file can still be removed."""
+
+    def full(_: Journal) -> Path:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    journal.file.write_text("half")
+    monkeypatch.setattr(Journal, "set_aside", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        read_left(journal)
+    why = "line 1: half-written or damaged; it cannot be set aside: No space left on device"
+    assert (caught.value.errno, caught.value.strerror) == (errno.ENOSPC, why)
+
+
 @pytest.mark.parametrize("reason", [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS])
 def test_a_damaged_journal_is_kept_on_a_disk_without_hard_links(
     journal: Journal, reason: int, monkeypatch: pytest.MonkeyPatch
