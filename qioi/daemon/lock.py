@@ -7,6 +7,7 @@ which cannot reach the host's other groups.
 
 Whoever may read that group may lock it. So a lock that a user other than root holds keeps no daemon out. Nor does one
 whose holder has ended and left its descriptor to a child: a daemon leaves its own to none (O_CLOEXEC).
+A holder that /proc hides may be a daemon, so its lock counts as a daemon's.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ class TreeLock:
                 log.warning("%s: %s the lock that keeps a second daemon out", folder, who)
                 return
             holder = "in another PID namespace, such as a container's" if pid is None else f"pid {pid}"
+            if pid is not None and not os.access(status_of(pid), os.R_OK):
+                holder += ", a process that /proc hides"
             raise LockedError(f"{folder}: a QiOi daemon is running already on this host ({holder})") from None
 
     def _is_free_now(self, folder: Path) -> bool:
@@ -170,13 +173,18 @@ def holder_of(descriptor: int, locks: Path = Path("/proc/locks")) -> int | None:
 def user_of(pid: int) -> int | None:
     """Give the user who started a process, also by a set-user-ID file such as su; ``None``: it has ended.
 
-    One that /proc hides (``hidepid``) is taken for root's, since it may be a daemon's.
+    One that /proc hides is taken for root's, since it may be a daemon's.
     """
     try:
-        status = Path(f"/proc/{pid}/status").read_bytes()
+        status = status_of(pid).read_bytes()
     except OSError:
         return 0 if exists(pid) else None
     return int(status.partition(b"\nUid:")[2].split(None, 1)[0])
+
+
+def status_of(pid: int) -> Path:
+    """Give the file that tells a process's users; ``hidepid`` hides it from who lacks CAP_SYS_PTRACE (proc(5))."""
+    return Path(f"/proc/{pid}/status")
 
 
 def exists(pid: int) -> bool:

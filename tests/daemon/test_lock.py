@@ -119,15 +119,17 @@ def test_a_lock_that_another_user_has_left_to_a_child_keeps_no_daemon_out(
 
 
 #: Runs a command to which /proc shows no process that has more capabilities.
-HIDING = 'mount -t proc -o hidepid=2,gid=65534 proc /proc && exec setpriv --bounding-set=-sys_ptrace "$0" "$@"'
+HIDING = 'mount -t proc -o hidepid=%d,gid=65534 proc /proc && exec setpriv --bounding-set=-sys_ptrace "$0" "$@"'
 
 
-def test_a_daemon_that_proc_hides_has_not_ended(group: Path) -> None:
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_daemon_that_proc_hides_has_not_ended(group: Path, level: int) -> None:
     lock = TreeLock(group)
-    said = ask(group, "--mount", "sh", "-c", HIDING)
-    assert said == f"{group}: a QiOi daemon is running already on this host (pid {os.getpid()})"
+    holder = f"pid {os.getpid()}, a process that /proc hides"
+    said = ask(group, "--mount", "sh", "-c", HIDING % level)
+    assert said == f"{group}: a QiOi daemon is running already on this host ({holder})"
     lock.close()
-    assert ask(group, "--mount", "sh", "-c", HIDING) == "free"
+    assert ask(group, "--mount", "sh", "-c", HIDING % level) == "free"
 
 
 def test_a_lock_that_was_freed_while_its_holder_was_looked_for_is_taken(
