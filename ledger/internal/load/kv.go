@@ -62,11 +62,12 @@ func (o *options) checkUnique(w workload, system string) error {
 		o.knobs.valueSize, uniqueSize)
 }
 
-// value is unique by the number of the transaction and the run, if it has room for both (uniqueSize). The number is first:
-// a shorter value differs at least from the others of its run.
+// value is unique by the number of the transaction and the run, if it has room for both (uniqueSize). The number is first,
+// and a value that is shorter than it has its last digits: it differs at least from those of the transactions next to it.
 func (w *kv) value(i int) []byte {
 	value := slices.Clone(w.filler)
-	copy(value, strconv.Itoa(i)+"."+w.run)
+	number := strconv.Itoa(i)
+	copy(value, number[max(0, len(number)-len(value)):]+"."+w.run)
 	return value
 }
 

@@ -65,19 +65,21 @@ func TestNoTwoWritesHaveTheSameValue(t *testing.T) {
 	}
 }
 
-// TestSmallValuesDifferToo as far as their size has room for the number: a database that is given a value again writes
-// nothing.
+// TestSmallValuesDifferToo as far as their size has room for the number, also where others went before: a database that is
+// given a value again writes nothing.
 func TestSmallValuesDifferToo(t *testing.T) {
 	for size := 1; size < uniqueSize; size++ {
 		w := newKV(workloadOptions{accounts: 10, valueSize: size, seed: uint64(size)}, "update", 0)
 		numbers := int(min(2000, math.Pow10(size)))
-		seen := map[string]bool{}
-		for i := range numbers {
-			value := w.value(i)
-			require.Len(t, value, size)
-			seen[string(value)] = true
+		for _, first := range []int{0, 1, numbers / 2, numbers, 123_456, 1 << 40} {
+			seen := map[string]bool{}
+			for i := range numbers {
+				value := w.value(first + i)
+				require.Len(t, value, size)
+				seen[string(value)] = true
+			}
+			assert.Len(t, seen, numbers, "%d bytes from %d on", size, first)
 		}
-		assert.Len(t, seen, numbers, size)
 	}
 }
 
