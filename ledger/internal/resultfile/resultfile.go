@@ -74,17 +74,26 @@ func Write(name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// put replaces a file as a whole, so that a full disk does not take an older result away. A pipe, a device and what a link
-// leads to are written in place; so is a file that cannot be replaced, as where it is mounted, or its folder takes no other.
+// put replaces a file as a whole, so that a disk that fails does not take an older result away. A pipe, a device and what a
+// link leads to are written in place; so is a file that cannot be replaced.
 func put(name string, content []byte) error {
 	found, err := os.Lstat(name)
 	if err != nil || found.Mode().IsRegular() {
 		err = durable.WriteFile(name, content)
-		if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		if err == nil || !irreplaceable(err) {
 			return err
 		}
 	}
 	return os.WriteFile(name, content, 0o644)
+}
+
+// irreplaceable tells whether a file may be written in place though it cannot be replaced: its folder takes no other or is
+// read-only, its name leaves no room for a longer one, its owner is another, or one that the user's namespace does not
+// know (EINVAL), or it is a mount. A disk that fails to write says none of this, or refuses to open the file, too.
+func irreplaceable(err error) bool {
+	return slices.ContainsFunc([]syscall.Errno{
+		syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.ENAMETOOLONG, syscall.EISDIR, syscall.EINVAL, syscall.EBUSY,
+	}, func(one syscall.Errno) bool { return errors.Is(err, one) })
 }
 
 // Tell writes a result for people to out, and as JSON into a file, whichever of these fails. With "-" for the file out

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/durable"
 )
 
 type result struct{}
@@ -87,19 +90,38 @@ func TestAnOlderResultIsThereUntilThereIsANewOne(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o600), about.Mode())
 }
 
+// TestAnOlderResultStaysWhereANewOneCannotBeWritten, whatever the disk says.
+func TestAnOlderResultStaysWhereANewOneCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte("older"), 0o600))
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 2, Max: before.Max}))
+	err := Write(file, result{}.WriteText)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
+	require.ErrorIs(t, err, syscall.EFBIG)
+	got, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "older", string(got))
+}
+
 // TestWhatIsNoPlainFileIsWrittenInPlace, and a file beside which there can be no other.
 func TestWhatIsNoPlainFileIsWrittenInPlace(t *testing.T) {
 	dir := t.TempDir()
 	target, link, pipe, long := filepath.Join(dir, "target"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe"), filepath.Join(dir, strings.Repeat("l", 255))
+	blocked := filepath.Join(dir, "blocked")
+	require.NoError(t, os.Mkdir(blocked+"."+durable.Making, 0o700))
 	require.NoError(t, os.Symlink("target", link))
 	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, reader.Close()) }()
-	for _, name := range []string{link, link, pipe, long} {
+	for _, name := range []string{link, link, pipe, long, blocked, blocked} {
 		require.NoError(t, Write(name, result{}.WriteText))
 	}
-	for _, name := range []string{target, long} {
+	for _, name := range []string{target, long, blocked} {
 		got, err := os.ReadFile(name)
 		require.NoError(t, err)
 		assert.Equal(t, "text", string(got))
