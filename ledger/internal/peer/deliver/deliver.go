@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
@@ -30,12 +31,19 @@ var log = ops.Logger("peer.deliver")
 const readers = channelconfig.ApplicationReaders
 
 const (
-	maxStreams = 2500 // Fabric's default, of readers; as many may not have asked yet
+	maxStreams = 2500 // Fabric's default, of readers
 	// firstRequest is how long a client may take to ask. Until it has, it is nobody.
 	firstRequest = 10 * time.Second
+	// maxUnasked is how many streams of one connection may take as long; firstOfMany is how long the others may take. Who
+	// opens many at once and asks needs less.
+	maxUnasked  = 100
+	firstOfMany = time.Second
 )
 
-var errTooMany = status.Errorf(codes.ResourceExhausted, "too many requests for /protos.Deliver, exceeding concurrency limit (%d)", maxStreams)
+var (
+	errTooMany = status.Errorf(codes.ResourceExhausted, "too many requests for /protos.Deliver, exceeding concurrency limit (%d)", maxStreams)
+	errUnasked = status.Errorf(codes.ResourceExhausted, "no request within %s, beside %d streams of this connection that have asked for nothing yet", firstOfMany, maxUnasked)
+)
 
 // Chain is what the service needs of a channel.
 type Chain interface {
@@ -52,12 +60,12 @@ type Service struct {
 	channel func(id string) Chain // nil when the peer has not joined
 	counts  *serving.Delivered
 	streams atomic.Int64 // of readers
-	unasked atomic.Int64 // streams before their first good request
+	unasked unasked
 }
 
 // New makes the service; counts may be nil.
 func New(channel func(id string) Chain, counts *serving.Delivered) *Service {
-	return &Service{channel: channel, counts: counts}
+	return &Service{channel: channel, counts: counts, unasked: unasked{of: map[string]int{}}}
 }
 
 type stream interface {
@@ -95,12 +103,9 @@ func (s *Service) DeliverWithPrivateData(st peerpb.Deliver_DeliverWithPrivateDat
 // good request on, and apart before: one that has not asked keeps no reader's place.
 func (s *Service) serve(st stream, as shape) error {
 	defer s.counts.Stream()()
-	hasAsked := sync.OnceFunc(func() { s.unasked.Add(-1) })
+	others, hasAsked := s.unasked.add(st.Context())
 	defer hasAsked()
-	if s.unasked.Add(1) > maxStreams {
-		return errTooMany
-	}
-	env, err := first(st)
+	env, err := first(st, others)
 	counted := false
 	for ; ; env, err = st.Recv() {
 		if errors.Is(err, io.EOF) {
@@ -140,8 +145,38 @@ func (s *Service) serve(st stream, as shape) error {
 	}
 }
 
-// first waits for a stream's first request. Where none comes in time the stream ends, and what waits with it.
-func first(st stream) (*commonpb.Envelope, error) {
+// unasked counts streams before their first good request by their connection: one client's keep no other's out.
+type unasked struct {
+	mu sync.Mutex
+	of map[string]int // of has a connection while it has such streams, by the client's address and port
+}
+
+// add counts a stream until it has asked, and says how many others there are.
+func (u *unasked) add(ctx context.Context) (others int, hasAsked func()) {
+	connection := ""
+	if from, ok := peer.FromContext(ctx); ok {
+		connection = from.Addr.String()
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	others = u.of[connection]
+	u.of[connection]++
+	return others, sync.OnceFunc(func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.of[connection]--; u.of[connection] == 0 {
+			delete(u.of, connection)
+		}
+	})
+}
+
+// first waits for a stream's first request, beside so many others of its connection that have not asked. Where none comes in
+// time the stream ends, and what waits with it.
+func first(st stream, others int) (*commonpb.Envelope, error) {
+	wait, late := firstRequest, status.Errorf(codes.DeadlineExceeded, "no request within %s", firstRequest)
+	if others >= maxUnasked {
+		wait, late = firstOfMany, errUnasked
+	}
 	type received struct {
 		env *commonpb.Envelope
 		err error
@@ -151,13 +186,13 @@ func first(st stream) (*commonpb.Envelope, error) {
 		env, err := st.Recv()
 		asked <- received{env, err}
 	}()
-	patience := time.NewTimer(firstRequest)
+	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	select {
 	case r := <-asked:
 		return r.env, r.err
 	case <-patience.C:
-		return nil, status.Errorf(codes.DeadlineExceeded, "no request within %s", firstRequest)
+		return nil, late
 	}
 }
 

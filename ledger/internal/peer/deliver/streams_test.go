@@ -3,6 +3,7 @@ package deliver
 import (
 	"context"
 	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -84,31 +86,44 @@ func TestWhoHasNotAskedTakesNoPlace(t *testing.T) {
 	require.NoError(t, s.serve(twice, blocks), "a stream counts once")
 	assert.Len(t, twice.sent, 4, "a block and a status each")
 	assert.EqualValues(t, maxStreams-1, s.streams.Load())
-	assert.Zero(t, s.unasked.Load())
+	assert.Empty(t, s.unasked.of)
 
 	reading := &asking{ctx: t.Context(), requests: []*commonpb.Envelope{good}, sending: func() {
-		assert.Zero(t, s.unasked.Load(), "a reader leaves the place of one that has not asked")
+		assert.Empty(t, s.unasked.of, "a reader leaves the place of one that has not asked")
 	}}
 	require.NoError(t, s.serve(reading, blocks))
 }
 
-// TestStreamsThatHaveNotAskedAreBoundedToo, apart from readers, so that they cannot take all of a peer's memory.
+// from is the context of a stream over a client's connection from this port.
+func from(t *testing.T, port int) context.Context {
+	return peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port}})
+}
+
+// TestStreamsThatHaveNotAskedAreBoundedToo, for each connection, so that who opens them keeps nobody else out.
 func TestStreamsThatHaveNotAskedAreBoundedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(nil, nil)
-		ended := make(chan error, maxStreams)
-		for range maxStreams {
-			go func() { ended <- s.serve(&asking{ctx: t.Context()}, blocks) }()
+		s, began := New(nil, nil), time.Now()
+		idle := make(chan error, maxUnasked)
+		for range maxUnasked {
+			go func() { idle <- s.serve(&asking{ctx: from(t, 1)}, blocks) }()
 		}
 		synctest.Wait()
-		assert.Empty(t, ended)
-		assert.EqualValues(t, maxStreams, s.unasked.Load())
-		err := s.serve(&asking{ctx: t.Context()}, blocks)
+		err := s.serve(&asking{ctx: from(t, 1)}, blocks)
 		assert.Equal(t, codes.ResourceExhausted, status.Code(err))
-		for range maxStreams {
-			assert.Equal(t, codes.DeadlineExceeded, status.Code(<-ended))
+		assert.ErrorContains(t, err, "streams of this connection that have asked for nothing yet")
+		assert.Equal(t, firstOfMany, time.Since(began))
+		assert.Empty(t, idle)
+
+		asked := &asking{ctx: from(t, 1), requests: []*commonpb.Envelope{{}}}
+		require.NoError(t, s.serve(asked, blocks), "who opens many streams, and asks, is answered")
+		assert.Len(t, asked.sent, 1)
+		began = time.Now()
+		assert.Equal(t, codes.DeadlineExceeded, status.Code(s.serve(&asking{ctx: from(t, 2)}, blocks)))
+		assert.Equal(t, firstRequest, time.Since(began), "another connection has its own")
+		for range maxUnasked {
+			assert.Equal(t, codes.DeadlineExceeded, status.Code(<-idle))
 		}
-		assert.Zero(t, s.unasked.Load())
+		assert.Empty(t, s.unasked.of)
 	})
 }
 
