@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
-	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/resultfile"
 )
 
 // Costs is what was measured so far, by what it depends on. A machine's speed changes from one minute to the next: what is
@@ -59,17 +60,15 @@ func ReadCosts(file string) (*Costs, error) {
 	return c, nil
 }
 
-// keep writes it to its file, at once: who reads has what was there before, or all.
+// keep writes it to its file, as results are written.
 func (c *Costs) keep() error {
-	if c.file == "" {
-		return nil
-	}
-	raw, err := json.MarshalIndent(c, "", "  ")
+	err := resultfile.Write(c.file, func(out io.Writer) error {
+		as := json.NewEncoder(out)
+		as.SetIndent("", "  ")
+		return as.Encode(c)
+	})
 	if err != nil {
-		return err
-	}
-	if err = durable.WriteFile(c.file, raw); err != nil {
-		return fmt.Errorf("costs %s: %w", c.file, err)
+		return fmt.Errorf("costs: %w", err)
 	}
 	return nil
 }
