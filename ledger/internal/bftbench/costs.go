@@ -86,12 +86,11 @@ func (c *Costs) of(ctx context.Context, run plan.Run) (simulate.Costs, error) {
 	}
 	err := busyBeside(beside, func() (err error) {
 		if !has {
-			cost, err = simulate.MeasureCosts(run)
+			cost, err = simulate.MeasureCosts(ctx, run)
 		}
-		if err = errors.Join(err, ctx.Err()); err != nil || knows {
-			return err
+		if err == nil && !knows {
+			its, err = simulate.MeasureCore(ctx, run, cost.Garbage)
 		}
-		its, err = simulate.MeasureCore(run, cost.Garbage)
 		return err
 	})
 	if err != nil {

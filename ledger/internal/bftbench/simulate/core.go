@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
@@ -32,7 +33,7 @@ type delivery struct {
 }
 
 // measureCore takes the mean of what each kind of step has taken. The longest, which others have interrupted, do not count.
-func measureCore(run plan.Run, collecting float64) (Core, error) {
+func measureCore(ctx context.Context, run plan.Run, collecting float64) (Core, error) {
 	p, err := protocol.Find(run)
 	if err != nil {
 		return Core{}, err
@@ -45,7 +46,7 @@ func measureCore(run plan.Run, collecting float64) (Core, error) {
 		d.cores = append(d.cores, p.New(run, bft.ID(i+1), noProofs{}))
 	}
 	before := allocated()
-	if err := d.perform((entries + interval - 1) / interval * interval); err != nil {
+	if err := d.perform(ctx, (entries+interval-1)/interval*interval); err != nil {
 		return Core{}, err
 	}
 	c := Core{Step: map[string]time.Duration{}}
@@ -66,7 +67,7 @@ const certified = 10
 
 // perform has the group agree on batches. The last replica is late for the end of an interval, and misses a proposal
 // afterwards: the others go on without it, and have it catch up.
-func (d *drill) perform(entries int) error {
+func (d *drill) perform(ctx context.Context, entries int) error {
 	for id := range d.cores {
 		if err := d.give(bft.ID(id+1), bft.Tick{}); err != nil {
 			return err
@@ -75,6 +76,9 @@ func (d *drill) perform(entries int) error {
 	last := bft.ID(d.run.Replicas)
 	proposed := func(o bft.Outgoing) bool { return o.To == last && len(d.protocol.Proposed(o.Message)) > 0 }
 	for number := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		spoil(ownCache)
 		if number == entries-1 {
 			d.lost = func(from bft.ID, o bft.Outgoing) bool { return from == last || o.To == last && !proposed(o) }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"os"
@@ -49,15 +50,17 @@ type Core struct {
 	Step  map[string]time.Duration // Step is of the core, without proofs and digests, by what it is given.
 }
 
-// MeasureCosts takes what a run needs beside its protocol's core. It takes a second or two.
-func MeasureCosts(run plan.Run) (c Costs, err error) {
-	apart(func() { c, err = measureCosts(run) })
+// MeasureCosts takes what a run needs beside its protocol's core. It takes a second or two, and ends in between where ctx
+// does.
+func MeasureCosts(ctx context.Context, run plan.Run) (c Costs, err error) {
+	apart(func() { c, err = measureCosts(ctx, run) })
 	return c, err
 }
 
-// MeasureCore takes what the core of a run's protocol needs, where collecting garbage costs that.
-func MeasureCore(run plan.Run, garbage float64) (c Core, err error) {
-	apart(func() { c, err = measureCore(run, garbage) })
+// MeasureCore takes what the core of a run's protocol needs, where collecting garbage costs that. It ends as MeasureCosts
+// does.
+func MeasureCore(ctx context.Context, run plan.Run, garbage float64) (c Core, err error) {
+	apart(func() { c, err = measureCore(ctx, run, garbage) })
 	return c, err
 }
 
@@ -74,7 +77,7 @@ func apart(measure func()) {
 	<-done
 }
 
-func measureCosts(run plan.Run) (Costs, error) {
+func measureCosts(ctx context.Context, run plan.Run) (Costs, error) {
 	var c Costs
 	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
 	if err != nil {
@@ -88,15 +91,18 @@ func measureCosts(run plan.Run) (Costs, error) {
 			return c, err
 		}
 	}
-	if err := c.measureRequests(run, client); err != nil {
-		return c, err
-	}
-	c.measureProofs(one, two, client)
-	if err := c.measureConnections(); err != nil {
-		return c, err
-	}
-	if err := c.measureThreads(); err != nil {
-		return c, err
+	for _, part := range []func() error{
+		func() error { return c.measureRequests(ctx, run, client) },
+		func() error { c.measureProofs(one, two, client); return nil },
+		c.measureConnections,
+		c.measureThreads,
+	} {
+		if err := ctx.Err(); err != nil {
+			return c, err
+		}
+		if err := part(); err != nil {
+			return c, err
+		}
 	}
 	return c, nil
 }
@@ -140,7 +146,7 @@ func (c *Costs) measureProofs(one, two, client auth.Suite) {
 	})) / float64(len(data))
 }
 
-func (c *Costs) measureRequests(run plan.Run, client auth.Suite) error {
+func (c *Costs) measureRequests(ctx context.Context, run plan.Run, client auth.Suite) error {
 	// Each chunk has other transactions: what they touch is as cold as in a real run.
 	count := min(run.Requests(), 200)
 	folder, err := os.MkdirTemp("", "qioi-bft-bench-")
@@ -153,6 +159,9 @@ func (c *Costs) measureRequests(run plan.Run, client auth.Suite) error {
 		return err
 	}
 	defer func() { _ = table.Close() }()
+	if err := ctx.Err(); err != nil { // a large table takes long
+		return err
+	}
 	c.measureGarbage()
 	source := ycsb.NewSource(run.Load, ycsb.NewZipf(run.Load.Records, run.Load.Skew), 1)
 	w := &bft.Writer{}

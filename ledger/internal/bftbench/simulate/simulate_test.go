@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -233,7 +234,7 @@ func TestAViewOutlastsItsPatienceWhereACheckpointTakesLonger(t *testing.T) {
 func TestCostsAreMeasured(t *testing.T) {
 	run, _ := small()
 	run.Load.Records = 1000
-	c, err := MeasureCosts(run)
+	c, err := MeasureCosts(t.Context(), run)
 	require.NoError(t, err)
 	assert.Greater(t, c.Verify, c.Check, "a signature takes longer than a code")
 	assert.Positive(t, c.Send)
@@ -242,6 +243,36 @@ func TestCostsAreMeasured(t *testing.T) {
 	assert.Positive(t, c.Garbage)
 	assert.Greater(t, c.Handoff, c.Wake, "another thread is woken too")
 	assert.Greater(t, c.Request, 64)
+}
+
+// ending is a context that ends after so many looks at it.
+type ending struct {
+	context.Context
+	looks int
+}
+
+func (e *ending) Err() error {
+	if e.looks--; e.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestAMeasurementEndsInBetween where nobody waits for it any longer.
+func TestAMeasurementEndsInBetween(t *testing.T) {
+	run, _ := small()
+	run.Load.Records = 1000
+	for looks := range 6 { // before each part, with two in the first of the four
+		ctx := &ending{t.Context(), looks}
+		_, err := MeasureCosts(ctx, run)
+		require.Equal(t, looks < 5, errors.Is(err, context.Canceled), "after %d looks", looks)
+	}
+	for _, looks := range []int{0, 1, 50} {
+		ctx := &ending{t.Context(), looks}
+		_, err := MeasureCore(ctx, run, 0.1)
+		require.ErrorIs(t, err, context.Canceled, "after %d looks", looks)
+		require.Equal(t, -1, ctx.looks, "it goes on after an end")
+	}
 }
 
 // TestEveryStepOfACoreIsMeasured, also where a checkpoint comes after more batches than are measured otherwise.
@@ -256,7 +287,7 @@ func TestEveryStepOfACoreIsMeasured(t *testing.T) {
 		for _, batch := range []int{1, 100} {
 			run, _ := small()
 			run.Protocol, run.Batch = name, batch
-			core, err := MeasureCore(run, 0.1)
+			core, err := MeasureCore(t.Context(), run, 0.1)
 			require.NoError(t, err)
 			assert.ElementsMatch(t, kinds, slices.Collect(maps.Keys(core.Step)), "%s, batches of %d", name, batch)
 			for kind, cost := range core.Step {
