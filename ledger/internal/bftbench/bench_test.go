@@ -318,6 +318,20 @@ func TestCostsAreKept(t *testing.T) {
 	assert.ErrorContains(t, err, file)
 }
 
+// TestCostsOfFewerStepsAreMeasuredAnew: an older version has kept a core's without those of its ticks.
+func TestCostsOfFewerStepsAreMeasuredAnew(t *testing.T) {
+	run, o, file := small(), simulate.Default(), filepath.Join(t.TempDir(), "costs.json")
+	o.Batches = 20
+	older := fmt.Sprintf(`{"cores": {"{Protocol:%s Replicas:%d Checkpoint:%d Beside:%v}": {"Step": {"submit": 1}}}}`,
+		run.Protocol, run.Replicas, run.Interval(), busyPart(run))
+	require.NoError(t, os.WriteFile(file, []byte(older), 0o600))
+	costs, err := ReadCosts(file)
+	require.NoError(t, err)
+	found, err := Simulate(t.Context(), run, o, costs)
+	require.NoError(t, err)
+	assert.Contains(t, found.Costs.Step, "tick")
+}
+
 // TestCostsAreKeptAtOnce, also where the run fails.
 func TestCostsAreKeptAtOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "costs.json")

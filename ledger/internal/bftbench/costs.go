@@ -35,11 +35,15 @@ type parts struct {
 
 // core is what its costs depend on.
 type core struct {
+	Version    int // Version is stepsVersion.
 	Protocol   string
 	Replicas   int
 	Checkpoint int // in batches
 	Beside     float64
 }
+
+// stepsVersion grows when more kinds of a core's steps are measured: what was kept before lacks them.
+const stepsVersion = 2
 
 // ReadCosts reads what a file has, if it exists; "": nothing. What is measured for want of it is kept there.
 func ReadCosts(file string) (*Costs, error) {
@@ -77,7 +81,7 @@ func (c *Costs) keep() error {
 func (c *Costs) of(ctx context.Context, run plan.Run) (simulate.Costs, error) {
 	beside := busyPart(run)
 	parts := fmt.Sprintf("%+v", parts{run.Replicas, run.Requests(), run.Auth, run.Execution, run.Load, beside})
-	core := fmt.Sprintf("%+v", core{run.Protocol, run.Replicas, run.Interval(), beside})
+	core := fmt.Sprintf("%+v", core{stepsVersion, run.Protocol, run.Replicas, run.Interval(), beside})
 	cost, has := c.Parts[parts]
 	its, knows := c.Cores[core]
 	if has && knows {

@@ -212,7 +212,7 @@ func (r *replica) step(in bft.Input, bytes int) {
 		c := &r.w.costs
 		cost, known := c.Step[kindOf(in)]
 		if !known {
-			r.w.fail(fmt.Errorf("the core's step %q has no cost: views change in this run, or the costs were kept by another version", kindOf(in)))
+			r.w.fail(fmt.Errorf("the core's step %q has no cost: views change in this run", kindOf(in)))
 		}
 		if received, is := in.(bft.Received); is && !r.w.protocol.Signed(received.Message) {
 			cost += c.Check
