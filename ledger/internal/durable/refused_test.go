@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,7 +44,10 @@ func newDisk(t *testing.T) *disk {
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64m", "none", d.store).CombinedOutput(); err != nil {
 		t.Skipf("no disk can be mounted here: %s", out)
 	}
-	t.Cleanup(func() { d.run("umount", d.store) })
+	// The kernel lets go of the image a moment after the disk on it, when nobody else looks at its loop device any more.
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return exec.Command("umount", d.store).Run() == nil }, time.Minute, 10*time.Millisecond)
+	})
 	image, err := os.Create(d.image)
 	require.NoError(t, err)
 	require.NoError(t, errors.Join(image.Truncate(256<<20), image.Close()))
