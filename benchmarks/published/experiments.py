@@ -62,7 +62,7 @@ class ExperimentDrawer:
 
     def summaries(self) -> Iterator[Summary]:
         """Give all runs that were kept."""
-        return filter(None, (self._summary(name, "README.md") for name in self._known))
+        return filter(None, (self._summary(name, str(self._kept)) for name in self._known))
 
     def _summary(self, name: str, document: str) -> Summary | None:
         """Read a run once; ``None``: it was not kept."""

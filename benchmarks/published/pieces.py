@@ -8,47 +8,7 @@ from typing import NamedTuple
 
 from published import growth, ledgers, means, readers, shares
 from published.neighbours import neighbours
-
-#: What the daemon decides and does. What keeps a second daemon out acts once, at the start. Of what finds components
-#: only that is named which acts wherever they come from.
-DAEMON = (
-    *("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show"),
-    ":(exclude)qioi/daemon/lock.py",
-    ":(exclude)monitor/profile",  # perf, which `qioi profile` runs
-    *("qioi/roster.py", *(f"qioi/discovery/{name}.py" for name in ("base", "cgroups", "mine", "owners", "told"))),
-)
-#: The bundled ledger, without the replicas that are measured without one.
-EVERY_WAY = ("ledger", ":(exclude)ledger/internal/bftbench")
-#: The same without the ways to order that a network of Raft orderers does not run.
-LEDGER = (
-    "ledger",
-    *(f":(exclude)ledger/internal/orderer/consensus/{way}" for way in ("bft", "kafka", "sequencer")),
-    *(f":(exclude)ledger/internal/{part}" for part in ("sequencer", "bftbench", "framed")),
-)
-#: The lab, without the systems that no benchmark runs.
-SITE = (
-    "qioi/lab",
-    *(f":(exclude)qioi/lab/systems/{name}*" for name in ("cassandra", "exporters", "jmx", "kafka", "mariadb", "mysql")),
-)
-LAB = (
-    *(*SITE, "interference", "qioi/processes", "benchmarks/lab_bench.py"),
-    *(f":(exclude)interference/{name}.py" for name in ("spark", "terasort")),  # no benchmark's neighbours
-)
-#: What has an ended benchmark clean up.
-ENDING = ("qioi/lab/signals.py",)
-#: What a benchmark that begins each repeat with a calibration runs for that.
-CALIBRATED = ("qioi/experiment/calibration.py",)
-LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_figures"))
-FABRIC = (*LAWS, "benchmarks/bench_fabric.py")
-#: What real Fabric runs, or is driven and timed by, of the bundled ledger: the contracts, the load client, and all that
-#: these are made of.
-BESIDE_FABRIC = (
-    *(f"ledger/internal/{part}" for part in ("contracts", "load", "process", "shim", "wire", "network", "stage")),
-    *(f"ledger/internal/{part}" for part in ("identity", "policy", "protoutil", "protoview", "serving", "ops")),
-    *(f"ledger/internal/{part}" for part in ("nodeconfig", "channelconfig", "problems", "finite")),
-    *(f"ledger/internal/{part}" for part in ("resultfile", "durable")),
-    *("ledger/pb", "ledger/go.mod"),
-)
+from published.rooms import BESIDE_FABRIC, CALIBRATED, DAEMON, ENDING, EVERY_WAY, FABRIC, LAB, LAWS, LEDGER, SITE
 
 
 class Piece(NamedTuple):

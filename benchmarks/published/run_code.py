@@ -6,21 +6,21 @@ docs/experiments/code.json. From then on no history is needed.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from published import code
-from published.pieces import BESIDE_FABRIC, DAEMON
+from published.rooms import BESIDE_FABRIC, DAEMON, ledger, site
 from qioi.experiment.plan import Plan
 from qioi.experiment.summary import Summary
 from qioi.experiment.system import BENCHED
 
 #: What measures, without what keeps, judges and draws.
 RUNNER = (
-    *("qioi/experiment", "qioi/lab", "qioi/processes", "interference"),
+    *("qioi/experiment", "qioi/processes", "interference"),
     ":(exclude)qioi/experiment/catalogue",
     *(f":(exclude)qioi/experiment/{name}.j2" for name in ("index.html", "report.html", "style.css")),
     *(
@@ -31,22 +31,6 @@ RUNNER = (
         )
     ),
 )
-#: Of the lab, what systems have for themselves: the beginnings of the names of their files.
-SYSTEMS = {
-    "fabric": ("fabric",),
-    "cassandra": ("cassandra", "exporters", "jmx"),
-    "mysql": ("mysql", "exporters"),
-    "mariadb": ("mariadb", "mysql", "exporters"),
-    "kafka": ("kafka", "exporters", "jmx"),
-}
-#: Of the bundled ledger, what one way to order alone has.
-CONSENTERS = {
-    "bft": ("orderer/consensus/bft",),
-    "zyzzyva": ("orderer/consensus/bft",),
-    "kafka": ("orderer/consensus/kafka",),
-    "sequencer": ("orderer/consensus/sequencer", "sequencer", "framed"),
-    "raft": ("orderer/consensus/etcdraft",),
-}
 #: Replicas without a ledger, and their simulation.
 REPLICAS = tuple(
     f"ledger/internal/{part}" for part in ("bftbench", "framed", "orderer/consensus/bft", "wire", "durable")
@@ -73,26 +57,29 @@ class RunCode:
 
     def has_changed(self, summary: Summary) -> bool:
         """Whether a run's code has changed since; ValueError: it is not known what it was (`make figures`)."""
-        name, commit, paths = summary.spec.name, commit_of(summary), depends(summary.plan)
-        known = self._kept.get(name)
-        if known is None or (known.commit, known.paths) != (commit, paths):
+        known = self._find(summary)
+        if known is None:
+            name, commit = summary.spec.name, commit_of(summary)
             raise ValueError(f"{self.file.name}: the code of {name} at {commit} is not known yet: make figures")
-        return code.digest(self._root, paths) != known.digest
+        return code.digest(self._root, known.paths) != known.digest
 
     def learn(self, summaries: Iterable[Summary]) -> bool:
         """Look up what is not known in Git's history, and keep it; ``True``: there was such a run."""
-        kept = {}
-        for summary in summaries:
-            name, commit, paths = summary.spec.name, commit_of(summary), depends(summary.plan)
-            known = self._kept.get(name)
-            if known is None or (known.commit, known.paths) != (commit, paths):
-                known = Kept(commit, paths, code.digest_at(self._root, commit, paths))
-            kept[name] = known
+        kept = {one.spec.name: self._find(one) or self._look_up(one) for one in summaries}
         if kept == self._kept:
             return False
         self._kept = kept
         self.file.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(kept.items()))), indent=1) + b"\n")
         return True
+
+    def _find(self, summary: Summary) -> Kept | None:
+        """Give what is known of a run; what is of an earlier one, or of other paths, is not."""
+        known = self._kept.get(summary.spec.name)
+        return known if known and (known.commit, known.paths) == (commit_of(summary), depends(summary.plan)) else None
+
+    def _look_up(self, summary: Summary) -> Kept:
+        commit, paths = commit_of(summary), depends(summary.plan)
+        return Kept(commit, paths, code.digest_at(self._root, commit, paths))
 
 
 def commit_of(summary: Summary) -> str:
@@ -105,22 +92,15 @@ def depends(plan: Plan) -> tuple[str, ...]:
     systems: set[str] = {cell.network.system for cell in plan.cells}
     benched = set(BENCHED)
     ways = {cell.network.consenter for cell in plan.cells if cell.network.system == "ledger"}
-    found = [*RUNNER, *(f":(exclude)qioi/lab/systems/{name}*" for name in unused(SYSTEMS, systems | ways))]
+    found = [*RUNNER, *site(systems | ways)]
     if any(cell.arm.protection and cell.arm.protection.law for cell in plan.cells):
         found += DAEMON
     if systems & benched:
         found += REPLICAS
     if "ledger" in systems:
-        found += ["ledger", ":(exclude)ledger/internal/bftbench"]
-        found += [f":(exclude)ledger/internal/{part}" for part in unused(CONSENTERS, ways)]
+        found += ledger(ways)
     elif systems - benched:
         found += BESIDE_FABRIC
     if any(cell.load.driver == "caliper" for cell in plan.cells):
         found += ["caliper-configs"]
     return tuple(found)
-
-
-def unused(parts: Mapping[str, Sequence[str]], used: Container[str]) -> list[str]:
-    """Give the parts that nobody has of whom one uses."""
-    has = {part for name, its in parts.items() if name in used for part in its}
-    return sorted({part for its in parts.values() for part in its} - has)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from published import code, record
-from published.pieces import BESIDE_FABRIC, DAEMON, PIECES, Piece
+from published.pieces import PIECES, Piece
+from published.rooms import BESIDE_FABRIC, DAEMON
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "docs" / "figures" / "data"
