@@ -8,6 +8,8 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,39 +84,50 @@ import os, sys
 os.setresuid(65534, int(sys.argv[1]), int(sys.argv[1]))
 os.execvp(sys.argv[2], sys.argv[2:])
 """
+RESTS = ("sleep", "300")
+
+
+@contextmanager
+def neighbour(*command: str) -> Iterator[int]:
+    """Run a command beside the test; give its process's number."""
+    process = subprocess.Popen([*DIES_WITH_TEST, *command], cwd="/")
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """Open a folder, and close it."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @pytest.mark.parametrize("effective", ["65534", "0"])
 def test_a_lock_of_another_user_keeps_no_daemon_out(
     group: Path, caplog: pytest.LogCaptureFixture, effective: str
 ) -> None:
-    command = [sys.executable, "-c", BECOMES, effective, "/usr/bin/flock", "--no-fork", str(group), "sleep", "300"]
-    neighbour = subprocess.Popen([*DIES_WITH_TEST, *command], cwd="/")
-    descriptor = os.open(group, os.O_RDONLY)
-    try:
-        until(lambda: holder_of(descriptor) == neighbour.pid)
+    with neighbour(sys.executable, "-c", BECOMES, effective, "/usr/bin/flock", "--no-fork", str(group), *RESTS) as pid:
+        with opened(group) as descriptor:
+            until(lambda: holder_of(descriptor) == pid)
         TreeLock(group).close()
-    finally:
-        os.close(descriptor)
-        neighbour.kill()
-        neighbour.wait()
-    assert f"process {neighbour.pid} of user 65534 holds the lock" in caplog.text
+    assert f"process {pid} of user 65534 holds the lock" in caplog.text
 
 
 def test_a_lock_that_another_user_has_left_to_a_child_keeps_no_daemon_out(
     group: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    left = [*DIES_WITH_TEST, "sh", "-c", 'exec 9<"$1"; flock 9; exec sleep 300', "sh", str(group)]
-    neighbour = subprocess.Popen(left, user=65534, group=65534, extra_groups=[], cwd="/")
-    descriptor = os.open(group, os.O_RDONLY)
-    try:
-        holder = until(lambda: holder_of(descriptor))
+    leaves = 'exec 9<"$0"; flock 9; exec "$@"'
+    with neighbour(sys.executable, "-c", BECOMES, "65534", "/bin/sh", "-c", leaves, str(group), *RESTS):
+        with opened(group) as descriptor:
+            holder = until(lambda: holder_of(descriptor))
         until(lambda: not Path(f"/proc/{holder}").exists())  # flock(1) has ended
         TreeLock(group).close()
-    finally:
-        os.close(descriptor)
-        neighbour.kill()
-        neighbour.wait()
     assert f"process {holder}, which has ended, has left to another the lock that keeps a second" in caplog.text
 
 
