@@ -30,7 +30,8 @@ def write_excerpt(directory: Path, to: Path, most: float = MOST) -> Path:
         raise LabError(f"{to}: accepted is a folder that is neither the run's, {directory}, nor within or around it")
     put_back(before, to)
     if (other := something_else(to)) is not None:
-        raise LabError(f"{other} is no part of a run's excerpt: accepted is a new or empty folder, or an excerpt's")
+        accepted = "a new or empty folder, or one with an excerpt alone"
+        raise LabError(f"{other} is no part of a run's excerpt: accepted is {accepted}")
     shutil.rmtree(new, ignore_errors=True)
     try:
         for file in data(directory):
