@@ -44,7 +44,7 @@ func newDisk(t *testing.T) *disk {
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64m", "none", d.store).CombinedOutput(); err != nil {
 		t.Skipf("no disk can be mounted here: %s", out)
 	}
-	// The kernel lets go of the image a moment after the disk on it, when nobody else looks at its loop device any more.
+	// The image stays in use for a moment after its disk is unmounted: until the last process has closed the loop device.
 	t.Cleanup(func() {
 		require.Eventually(t, func() bool { return exec.Command("umount", d.store).Run() == nil }, time.Minute, 10*time.Millisecond)
 	})
