@@ -112,8 +112,8 @@ func (n *Node) consenter(name string, certificate []byte) (*channel, uint64, err
 	return nil, 0, status.Errorf(codes.PermissionDenied, "the certificate is not a consenter's of channel %q", name)
 }
 
-// hears reports whether some channel needs the stream of a sender. What such a sender sends for another channel, which this
-// orderer lacks or which it is no consenter of, must not end that stream.
+// hears reports whether the owner of a certificate is a consenter of any channel of this orderer. One stream carries the
+// messages of all channels, so a message that is refused for one of them must not end it.
 func (n *Node) hears(certificate []byte) bool {
 	if n.certificate == nil {
 		return true

@@ -122,7 +122,7 @@ func (d *dialer) dial(n node) (*grpc.ClientConn, error) {
 		}))
 }
 
-// sweep closes what nobody uses any more; the caller holds the lock.
+// sweep closes the connections that nobody has used for a while. The caller holds the lock.
 func (d *dialer) sweep() {
 	for address, all := range d.conns {
 		d.conns[address] = slices.DeleteFunc(all, func(c *dialled) bool {
