@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Mapping
 
-from qioi.controller.findings.just_enough import ROOM_FOR
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.law import Law
 from qioi.controller.laws.need import has_room
+from qioi.controller.laws.room import LastingRoom
 from qioi.controller.period import Period
 from qioi.model import MAX_SHARES
 
@@ -18,7 +18,7 @@ class OnTrial:
 
     def __init__(self) -> None:
         self._before: dict[str, dict[str, float]] = {}
-        self._full_at: dict[str, float] = {}  # when the CPUs of each of these last had no room
+        self._room: defaultdict[str, LastingRoom] = defaultdict(LastingRoom)  # on the CPUs of each of these
 
     def __contains__(self, component: object) -> bool:
         """Whether the share in force in this period was given by a trial."""
@@ -34,19 +34,19 @@ class OnTrial:
         for name in tried - self._before.keys():
             self._before[name] = {channel: law.share for channel, law in laws.get(name, {}).items()}
         full = {name for name in self._before if period.host is None or not has_room(period.host.of(name))}
-        self._full_at |= dict.fromkeys(full, period.now)
+        over = {name for name in self._before if self._room[name].step(period.now, name not in full)}
         for name in self._before.keys() - tried:
             if name in full:
                 before, its = self._before[name], laws.get(name, {})
                 its |= {channel: its[channel].at(before[channel]) for channel in before.keys() & its.keys()}
-            elif period.now - self._full_at.get(name, -math.inf) < ROOM_FOR:
+            elif name not in over:
                 continue
             self.forget(name)
 
     def forget(self, component: str) -> None:
         """Drop what is known of a component that is gone or was recreated."""
         self._before.pop(component, None)
-        self._full_at.pop(component, None)
+        self._room.pop(component, None)
 
 
 def gives_less(limit: Limit) -> bool:

@@ -8,7 +8,6 @@ until there is room that lasts, since to let go of it would begin all of it agai
 
 from __future__ import annotations
 
-import math
 import os
 from collections import defaultdict
 from collections.abc import Collection, Container, Mapping
@@ -17,9 +16,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from qioi.controller.findings.diagnoses import see
-from qioi.controller.findings.just_enough import ROOM_FOR
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.need import FOREIGN, IDLE, is_active, is_below, shortfall
+from qioi.controller.laws.room import LastingRoom
 from qioi.controller.laws.thresholds import AUTO
 from qioi.controller.period import Period
 from qioi.model import Component, HostLoad, Role
@@ -45,7 +44,7 @@ class Contention:
     def __init__(self, cpus: int | None = None) -> None:
         self._cpus = cpus or os.cpu_count() or 1
         self._held: set[str] = set()
-        self._full_at = -math.inf  # when the host last had no room
+        self._room = LastingRoom()
 
     def step(self, period: Period, burning: Collection[str], presumed: Container[str] = ()) -> Rivals:
         """Take one period in; ``burning`` names the components that burn.
@@ -90,9 +89,7 @@ class Contention:
     def _has_room(self, now: float, host: HostLoad) -> bool:
         """Say whether CPU time is idle; let go of everybody where that lasts."""
         room = (host.lasting or host).idle > IDLE
-        if not room:
-            self._full_at = now
-        elif now - self._full_at >= ROOM_FOR:
+        if self._room.step(now, room):
             self._held.clear()
         return room
 

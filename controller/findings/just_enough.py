@@ -29,6 +29,7 @@ from qioi.controller.laws.backoff import Backoff
 from qioi.controller.laws.beyond import Block, Rate, rate_of, start_of
 from qioi.controller.laws.law import Seen
 from qioi.controller.laws.need import ACTIVE, is_active, is_below, room_for
+from qioi.controller.laws.room import LastingRoom
 from qioi.controller.period import Period
 from qioi.model import CEILING, MAX_SHARES, Component
 from qioi.model.groups import parent_of
@@ -45,8 +46,6 @@ OVER, SHOWS, TRIAL, LASTS = 10.0, 3.0, 20.0, 5.0
 OTHER = 1.5
 #: Seconds without another try, first and at most, after one that has hurt.
 FIRST, MOST = 60.0, 3600.0
-#: Seconds of room on all components' CPUs after which their neighbours are gone.
-ROOM_FOR = 3.0
 #: Seconds for which a neighbour counts that has not run since.
 KEPT = 60.0
 
@@ -131,7 +130,7 @@ class JustEnough:
         #: The share, in v1 units, that outweighs each component's neighbours, or what it has if that is more; only
         #: where that is beyond the usual ceiling.
         self.outweighs: Mapping[str, int] = {}
-        self._full_at: float | None = None  # when a component's CPUs last had no room
+        self._room = LastingRoom()  # on all components' CPUs
         self._seen: dict[str, tuple[float, int]] = {}  # when each neighbour was last seen to run, and its weight
 
     def step(self, period: Period, presumed: Container[str] = ()) -> dict[str, Limit]:
@@ -142,8 +141,7 @@ class JustEnough:
         if period.host is None:
             return self._limits
         room = room_for(period.host, (one.name for one in period.components))
-        self._full_at = period.now if self._full_at is None or not room else self._full_at
-        if period.now - self._full_at >= ROOM_FOR:
+        if self._room.step(period.now, room):
             self._courses, self._seen = {}, {}
             self._limits, self.outweighs = {}, held(period, {})
             return {}

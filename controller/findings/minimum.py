@@ -10,12 +10,11 @@ met beside shares that are raised already count as wanting it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
-from qioi.controller.findings.just_enough import ROOM_FOR
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.need import IDLE, weight
+from qioi.controller.laws.room import LastingRoom
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.model import HostLoad
@@ -36,7 +35,7 @@ class Minimum:
 
     def __init__(self, part: float) -> None:
         self.part = part
-        self._full_at = -math.inf  # when the host last had no room
+        self._room = LastingRoom()
         self._forget()
 
     def _forget(self) -> None:
@@ -53,11 +52,12 @@ class Minimum:
         host = period.host
         if not self.part:
             self._forget()
-        elif host is not None and host.idle < IDLE:
-            self._full_at = period.now
-            self._learn(period, host)
-        elif host is not None and (period.now - self._full_at >= ROOM_FOR or not any(raised(period))):
-            self._forget()
+        elif host is not None:
+            room = host.idle >= IDLE
+            if self._room.step(period.now, room) or (room and not any(raised(period))):
+                self._forget()
+            elif not room:
+                self._learn(period, host)
         self._most = {name: most for name, most in self._most.items() if name in period.forces}
         text = f"neighbours keep {self.part:.0%} of the CPUs"
         return {name: Limit(Reason.MINIMUM, text, round(most)) for name, most in self._most.items()}

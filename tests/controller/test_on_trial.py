@@ -10,8 +10,8 @@ from toy_trial import MOST, REAL_TIME, REST
 
 from qioi.controller.findings.effect import TRIED
 from qioi.controller.findings.finder import Findings
-from qioi.controller.findings.just_enough import ROOM_FOR
 from qioi.controller.findings.limits import Limit, Reason
+from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce

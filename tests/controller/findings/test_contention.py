@@ -10,7 +10,7 @@ from toy_daemon import ToySite, peer
 from toy_host import ToyHost
 
 from qioi.controller.findings.contention import Contention
-from qioi.controller.findings.just_enough import ROOM_FOR
+from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
