@@ -13,11 +13,6 @@ func (c *Core) applyDecided() {
 			return
 		}
 		seq := c.applied + 1
-		if !c.rules.inOrder {
-			for seq < c.last && !c.ready(seq) {
-				seq++
-			}
-		}
 		if !c.ready(seq) {
 			return
 		}

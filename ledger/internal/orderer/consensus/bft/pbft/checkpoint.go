@@ -26,10 +26,6 @@ func (c *Core) synced(in bft.Synced) {
 		c.broadcast(&CheckpointVote{Checkpoint: cp, Signature: signature})
 		c.checkStable(cp)
 	}
-	if !c.rules.stableFirst && cp.Ends() && c.closed {
-		c.stable = bft.Certificate{Checkpoint: cp}
-		c.enter()
-	}
 }
 
 func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
@@ -37,7 +33,7 @@ func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq || !c.group.Allows(cp) {
 		return
 	}
-	if c.rules.signedCheckpoints && !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp), m.Signature) {
+	if !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp), m.Signature) {
 		return
 	}
 	c.votes.Add(c.group.Index(from), cp.Seq, cp, m.Signature)
@@ -46,10 +42,8 @@ func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 
 // checkStable makes a certificate where a quorum vouches for the same.
 func (c *Core) checkStable(cp bft.Checkpoint) {
-	signatures := c.votes.For(func(seq uint64, other bft.Checkpoint) bool {
-		return other.Equal(cp) || !c.rules.sameState && seq == cp.Seq
-	})
-	if len(signatures) >= c.rules.quorum(c.group) {
+	signatures := c.votes.For(func(_ uint64, other bft.Checkpoint) bool { return other.Equal(cp) })
+	if len(signatures) >= c.group.Quorum() {
 		c.adopt(bft.Certificate{Checkpoint: cp, Signatures: signatures})
 	}
 }
@@ -132,7 +126,7 @@ func (c *Core) arrived(seq uint64) {
 // recheck gives up what the epoch's configuration does not allow, as it comes up, once the configuration is in force here.
 // The others would refuse a leader who proposes that.
 func (c *Core) recheck() {
-	if c.configured() && c.rules.recheck {
+	if c.configured() {
 		c.pending.Recheck()
 	}
 }

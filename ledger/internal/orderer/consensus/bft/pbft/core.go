@@ -56,7 +56,6 @@ type Config struct {
 // Core is one replica. It is made by New, and driven by Step alone.
 type Core struct {
 	cfg    Config
-	rules  rules
 	oracle bft.Oracle
 	now    bft.Time
 	out    bft.Effects
@@ -107,12 +106,8 @@ type Core struct {
 
 // New starts a replica that has kept records.
 func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
-	return newCore(cfg, oracle, state, records, sound())
-}
-
-func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record, r rules) *Core {
 	c := &Core{
-		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
+		cfg: cfg, oracle: oracle, group: cfg.Group, active: true,
 		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
 		slots:   map[uint64]*slot{}, ahead: map[bft.Digest]bool{}, ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed},
 		applied: state.Applied, here: state.Applied, closed: state.Closed, last: state.Applied,
@@ -138,8 +133,7 @@ func (c *Core) resetEpoch() {
 	c.newView = nil
 	clear(c.ahead)
 	c.suspect = suspect.Timer{
-		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling,
-		Silence: bft.Silence(c.cfg.Resend),
+		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Silence: bft.Silence(c.cfg.Resend),
 	}
 	c.pacer.Forget()
 }
@@ -259,5 +253,5 @@ func (c *Core) fault(format string, args ...any) {
 
 // signedBy reports whether the signatures are of at least quorum different members of g.
 func (c *Core) signedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
-	return g.Signed(c.oracle, c.rules.quorum(g), statement, signatures)
+	return g.Signed(c.oracle, g.Quorum(), statement, signatures)
 }

@@ -1,33 +1,30 @@
 package pbft_test
 
 import (
-	"maps"
-	"slices"
 	"testing"
 
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/mutanttest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/sim"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/simtest"
 )
 
-// TestMutants shows that scripts and simulator would notice a core that lacks any one of its rules.
-func TestMutants(t *testing.T) {
-	simtest.Mutants{
-		Names:  slices.Collect(maps.Keys(pbft.Mutants)),
-		Script: pbft.ScriptThatNotices,
+func suite() mutanttest.Suite {
+	return mutanttest.Suite{
+		Mutants: mutants,
+		Telling: []string{"the oldest prepared wins", "commits while unvoted", "views left without a record"},
 		Known: map[string]uint64{
 			"checkpoints of different states": 13,
 			"old view changes count":          218,
-			"prepared without proof":          185,
+			"prepared without proof":          16,
 		},
-		Protocol: func(name string) sim.Protocol {
-			p := protocol()
-			p.Draw = drawn(func(cfg pbft.Config, oracle bft.Oracle, state bft.State, records []bft.Record) *pbft.Core {
-				return pbft.NewMutant(name, cfg, oracle, state, records)
-			})
-			return p
-		},
-		Sound: protocol(),
-	}.Noticed(t)
+		Test: "TestThatNotices", Sound: protocol(),
+	}
 }
+
+// TestMutantsApply to the source as it is.
+func TestMutantsApply(t *testing.T) { suite().Applies(t) }
+
+// TestMutants shows that scripts and simulator would notice a core that lacks any one of its rules.
+func TestMutants(t *testing.T) { suite().Noticed(t) }
+
+// TestThatNotices is for TestMutants, which runs it in each mutant's build.
+func TestThatNotices(t *testing.T) { mutanttest.Notice(t, pbft.ScriptThatNotices, protocol()) }

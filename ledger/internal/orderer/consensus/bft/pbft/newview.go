@@ -3,21 +3,21 @@ package pbft
 import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
 func (c *Core) onNewView(m *NewView) {
-	if m.Epoch != c.group.Epoch || m.View == 0 || m.View < c.view && c.rules.forwardOnly || m.View == c.view && c.active {
+	if m.Epoch != c.group.Epoch || m.View == 0 || m.View < c.view || m.View == c.view && c.active {
 		return
 	}
-	if c.rules.enoughChanges && len(m.Changes) < c.rules.quorum(c.group) || len(m.Changes) > len(c.group.Members) {
+	if len(m.Changes) < c.group.Quorum() || len(m.Changes) > len(c.group.Members) {
 		return
 	}
 	seen := make([]bool, len(c.group.Members))
 	for _, change := range m.Changes {
 		at := c.group.Index(change.Replica)
-		if at < 0 || seen[at] && c.rules.distinctChanges || change.Epoch != m.Epoch || change.View != m.View {
+		if at < 0 || seen[at] || change.Epoch != m.Epoch || change.View != m.View {
 			return
 		}
 		seen[at] = true
 	}
-	if c.rules.signedNewViews && !c.oracle.Verify(c.group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
+	if !c.oracle.Verify(c.group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
 		return
 	}
 	for _, change := range m.Changes {
@@ -56,7 +56,7 @@ func (c *Core) choices(changes []*ViewChange) (base bft.Certificate, chosen []ch
 				continue
 			}
 			top = max(top, p.Seq)
-			if old, has := prepared[p.Seq]; !has || c.rules.newestPrepared == (p.View > old.view) {
+			if old, has := prepared[p.Seq]; !has || p.View > old.view {
 				prepared[p.Seq] = choice{p.View, p.Digest}
 			}
 		}

@@ -20,7 +20,6 @@ type slot struct {
 	prepares []vote // by member, of the current view
 	commits  []vote // by member, each one's latest
 	told     []vote // by member: what it says is decided
-	again    int    // votes that came more than once
 
 	prepared      *Prepared // of the latest view
 	preparedEntry *bft.Entry
@@ -77,7 +76,7 @@ func (c *Core) floor() uint64 {
 
 // slot makes room for a sequence number; nil: it is outside of the window.
 func (c *Core) slot(seq uint64) *slot {
-	if seq == 0 || c.rules.lowMark && seq <= c.floor() || c.rules.highMark && seq > c.stable.Seq+c.cfg.Window {
+	if seq == 0 || seq <= c.floor() || seq > c.stable.Seq+c.cfg.Window {
 		return nil
 	}
 	s := c.slots[seq]
@@ -149,11 +148,11 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 	if c.closing != 0 && m.Seq > c.closing {
 		return // a configuration is the last entry of its epoch
 	}
-	if c.rules.onlyLeader && from != c.group.Leader(c.view) {
+	if from != c.group.Leader(c.view) {
 		return
 	}
 	s := c.slot(m.Seq)
-	if s == nil || s.accepted && c.rules.firstProposal {
+	if s == nil || s.accepted {
 		return
 	}
 	still := c.keepsStill(m.Seq, m.Entry)
@@ -162,11 +161,11 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 	}
 	digest := m.Entry.Digest()
 	votes := len(m.Signature) > 0 || !c.cfg.ProposeAtOnce
-	if votes && !still && c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
+	if votes && !still && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
 		return
 	}
 	at := c.group.Index(from)
-	if s.prepares[at].cast && s.prepares[at].digest != digest && c.rules.firstProposal {
+	if s.prepares[at].cast && s.prepares[at].digest != digest {
 		return // the leader's vote is for another one
 	}
 	if votes {
@@ -183,15 +182,13 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 
 // proper reports whether a leader may propose the entry.
 func (c *Core) proper(e *bft.Entry) bool {
-	return !c.rules.signedClients || e.Proper(c.oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
+	return e.Proper(c.oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
 }
 
 // accept takes an entry for a sequence number in this view, durably, and signs the vote for it.
 func (c *Core) accept(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) {
 	c.take(seq, s, digest, entry)
-	if c.rules.durableAccept {
-		c.persist(&AcceptRecord{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: digest, Entry: entry})
-	}
+	c.persist(&AcceptRecord{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: digest, Entry: entry})
 	if entry != nil {
 		c.castOwn(seq, s)
 	}
@@ -237,16 +234,14 @@ func (c *Core) onPrepare(from bft.ID, m *Prepare) {
 	if s == nil {
 		return
 	}
-	if s.preparedIn(c.view) && c.rules.onceEach {
+	if s.preparedIn(c.view) {
 		return // a quorum has voted: one more vote is not worth its verification
 	}
 	at := c.group.Index(from)
 	if s.prepares[at].cast {
-		s.again++
-		c.checkPrepared(m.Seq, s)
 		return
 	}
-	if !s.unvoted && c.rules.signedVotes && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.Digest), m.Signature) {
+	if !s.unvoted && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.Digest), m.Signature) {
 		return
 	}
 	s.prepares[at] = vote{cast: true, unverified: s.unvoted, view: m.View, digest: m.Digest, signature: m.Signature}
@@ -255,26 +250,20 @@ func (c *Core) onPrepare(from bft.ID, m *Prepare) {
 
 // checkPrepared commits to what a quorum has voted for.
 func (c *Core) checkPrepared(seq uint64, s *slot) {
-	if !s.accepted || s.view != c.view || s.entry == nil || s.preparedIn(c.view) || s.unvoted && c.rules.voteFirst {
+	if !s.accepted || s.view != c.view || s.entry == nil || s.preparedIn(c.view) || s.unvoted {
 		return
 	}
 	var signatures []bft.Signature
 	for at, v := range s.prepares {
-		if v.cast && (v.digest == s.digest || !c.rules.sameDigest) {
+		if v.cast && v.digest == s.digest {
 			signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
 		}
 	}
-	votes := len(signatures)
-	if !c.rules.onceEach {
-		votes += s.again
-	}
-	if votes < c.rules.quorum(c.group) {
+	if len(signatures) < c.group.Quorum() {
 		return
 	}
 	s.prepared, s.preparedEntry = &Prepared{View: c.view, Seq: seq, Digest: s.digest, Signatures: signatures}, s.entry
-	if c.rules.durablePrepared {
-		c.persist(&PreparedRecord{Epoch: c.group.Epoch, Prepared: *s.prepared})
-	}
+	c.persist(&PreparedRecord{Epoch: c.group.Epoch, Prepared: *s.prepared})
 	if at := c.group.Index(c.cfg.ID); at >= 0 {
 		s.commits[at] = vote{cast: true, view: c.view, digest: s.digest}
 		c.broadcast(&Commit{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: s.digest})
@@ -300,12 +289,9 @@ func (c *Core) onCommit(from bft.ID, m *Commit) {
 		return
 	}
 	if old := s.commits[at]; old.cast && m.View <= old.view {
-		if m.View == old.view {
-			s.again++
-		}
-	} else {
-		s.commits[at] = vote{cast: true, view: m.View, digest: m.Digest}
+		return
 	}
+	s.commits[at] = vote{cast: true, view: m.View, digest: m.Digest}
 	c.checkDecided(m.Seq, s)
 }
 
@@ -320,14 +306,11 @@ func (c *Core) checkDecided(seq uint64, s *slot) {
 		votes := 0
 		for j := range s.commits {
 			v := &s.commits[j]
-			if v.cast && (v.view == s.commits[i].view && v.digest == s.commits[i].digest || !c.rules.sameDigest) {
+			if v.cast && v.view == s.commits[i].view && v.digest == s.commits[i].digest {
 				votes++
 			}
 		}
-		if !c.rules.onceEach {
-			votes += s.again
-		}
-		if votes >= c.rules.quorum(c.group) {
+		if votes >= c.group.Quorum() {
 			c.decide(seq, s, s.commits[i].view, s.commits[i].digest)
 			return
 		}
@@ -343,7 +326,7 @@ func (c *Core) checkTold(seq uint64, s *slot, digest bft.Digest) {
 			votes++
 		}
 	}
-	if !s.decided && votes >= c.rules.weak(c.group) {
+	if !s.decided && votes >= c.group.Weak() {
 		c.decide(seq, s, byWord, digest)
 	}
 }

@@ -22,32 +22,30 @@ import (
 //	  at-once                              they propose before their proposal is durable
 //	  spare=D                              spares leave it to the others for that long
 //	  mark-wait=D                          marks wait for a transaction
-func TestScripts(t *testing.T) { scripttest.Walk(t, scripts(sound())) }
+func TestScripts(t *testing.T) { scripttest.Walk(t, "testdata", begin) }
 
-// scripts begins a script with cores of these rules.
-func scripts(r rules) scripttest.Begin {
-	return func(t *testing.T, d *datadriven.TestData) *scripttest.Script {
-		n, joiners, window, interval := 4, 0, 8, 4
-		d.MaybeScanArgs(t, "n", &n)
-		d.MaybeScanArgs(t, "joiners", &joiners)
-		d.MaybeScanArgs(t, "window", &window)
-		d.MaybeScanArgs(t, "interval", &interval)
-		cfg := Config{
-			Domain: "ch", Group: scripttest.GroupOf(n), Interval: uint64(interval), Window: uint64(window), Overlap: 4, BatchTxs: 8, BatchBytes: 1 << 20,
-			ProposeAtOnce: d.HasArg("at-once"), Pace: scripttest.Duration(t, d, "pace", 0), MarkWait: scripttest.Duration(t, d, "mark-wait", 0), Pending: 64, PendingBytes: 1 << 20,
-			SpareWait: scripttest.Duration(t, d, "spare", 0), Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 100 * time.Millisecond,
-		}
-		protocol := scripttest.Protocol{
-			New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
-				own := cfg
-				own.ID = id
-				return newCore(own, oracle, state, records, r)
-			},
-			Encode: Encode, Decode: Decode, EncodeRecord: EncodeRecord, DecodeRecord: DecodeRecord,
-			Lie: lie, Tick: 250 * time.Millisecond,
-		}
-		return scripttest.New(t, protocol, cfg.Group, joiners)
+// begin makes what a command "new" asks for.
+func begin(t *testing.T, d *datadriven.TestData) *scripttest.Script {
+	n, joiners, window, interval := 4, 0, 8, 4
+	d.MaybeScanArgs(t, "n", &n)
+	d.MaybeScanArgs(t, "joiners", &joiners)
+	d.MaybeScanArgs(t, "window", &window)
+	d.MaybeScanArgs(t, "interval", &interval)
+	cfg := Config{
+		Domain: "ch", Group: scripttest.GroupOf(n), Interval: uint64(interval), Window: uint64(window), Overlap: 4, BatchTxs: 8, BatchBytes: 1 << 20,
+		ProposeAtOnce: d.HasArg("at-once"), Pace: scripttest.Duration(t, d, "pace", 0), MarkWait: scripttest.Duration(t, d, "mark-wait", 0), Pending: 64, PendingBytes: 1 << 20,
+		SpareWait: scripttest.Duration(t, d, "spare", 0), Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 100 * time.Millisecond,
 	}
+	protocol := scripttest.Protocol{
+		New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+			own := cfg
+			own.ID = id
+			return New(own, oracle, state, records)
+		},
+		Encode: Encode, Decode: Decode, EncodeRecord: EncodeRecord, DecodeRecord: DecodeRecord,
+		Lie: lie, Tick: 250 * time.Millisecond,
+	}
+	return scripttest.New(t, protocol, cfg.Group, joiners)
 }
 
 // lie sends what a line names, signed by p:

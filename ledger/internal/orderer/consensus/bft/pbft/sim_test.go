@@ -21,7 +21,7 @@ func protocol() sim.Protocol { return lying(nil) }
 // lying has its liars tell each lie.
 func lying(told func(lies.Habit)) sim.Protocol {
 	return sim.Protocol{
-		Draw: drawn(pbft.New),
+		Draw: drawn,
 		Liar: func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) sim.Liar {
 			return liar.New(rng, lies.Config{ID: id, Domain: "ch", Group: group, Window: simWindow, Told: told}, oracle)
 		},
@@ -34,18 +34,13 @@ const (
 	simPending = 64
 )
 
-// maker is pbft.New, or makes mutants.
-type maker func(pbft.Config, bft.Oracle, bft.State, []bft.Record) *pbft.Core
-
 // drawn has no spares in half of the runs.
-func drawn(make maker) func(*rand.Rand) func(bft.ID, bft.Group, bft.Oracle, bft.State, []bft.Record) bft.Core {
-	return func(rng *rand.Rand) func(bft.ID, bft.Group, bft.Oracle, bft.State, []bft.Record) bft.Core {
-		wait := []bft.Time{0, 0, 0, 20 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}[rng.IntN(6)]
-		return func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
-			cfg := simConfig(id, group)
-			cfg.SpareWait = wait
-			return make(cfg, oracle, state, records)
-		}
+func drawn(rng *rand.Rand) func(bft.ID, bft.Group, bft.Oracle, bft.State, []bft.Record) bft.Core {
+	wait := []bft.Time{0, 0, 0, 20 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond}[rng.IntN(6)]
+	return func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+		cfg := simConfig(id, group)
+		cfg.SpareWait = wait
+		return pbft.New(cfg, oracle, state, records)
 	}
 }
 

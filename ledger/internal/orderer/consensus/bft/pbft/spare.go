@@ -43,7 +43,7 @@ func (c *Core) beginSparing(applied uint64) {
 func (c *Core) keepsStill(seq uint64, e *bft.Entry) bool {
 	n := uint64(len(c.group.Members))
 	place := (uint64(c.group.Index(c.cfg.ID)) + n - c.view%n) % n
-	if c.cfg.SpareWait == 0 || place < uint64(c.rules.quorum(c.group)) {
+	if c.cfg.SpareWait == 0 || place < uint64(c.group.Quorum()) {
 		return false
 	}
 	if e.Config || len(e.Txs) == 0 || len(e.Txs) > c.cfg.BatchTxs || e.Size() > c.cfg.BatchBytes {
@@ -120,7 +120,7 @@ func (c *Core) castLate(seq uint64, s *slot) {
 		if v := &s.prepares[at]; v.unverified {
 			v.unverified = false
 			statement := PrepareStatement(c.cfg.Domain, c.group.Epoch, v.view, seq, v.digest)
-			if c.rules.signedVotes && !c.oracle.Verify(c.group.Members[at], statement, v.signature) {
+			if !c.oracle.Verify(c.group.Members[at], statement, v.signature) {
 				*v = vote{}
 			}
 		}

@@ -73,10 +73,10 @@ func (c *Core) onHave(m *bft.Have) {
 		return
 	}
 	digest := m.Entry.Digest()
-	if s.decided && s.decidedEntry == nil && (s.decision == digest || !c.rules.bodyOfDigest) {
+	if s.decided && s.decidedEntry == nil && s.decision == digest {
 		s.decidedEntry = m.Entry
 	}
-	if s.accepted && s.entry == nil && (s.digest == digest || !c.rules.bodyOfDigest) {
+	if s.accepted && s.entry == nil && s.digest == digest {
 		c.accept(m.Seq, s, s.digest, m.Entry)
 		c.vote(m.Seq, s)
 		c.checkPrepared(m.Seq, s)

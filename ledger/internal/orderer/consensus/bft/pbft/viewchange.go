@@ -73,9 +73,7 @@ func (c *Core) leave(view uint64) {
 	c.suspicions++
 	c.suspect.GaveUp()
 	c.turn(view)
-	if c.rules.durableView {
-		c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})
-	}
+	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})
 	own := c.viewChange()
 	c.keep(c.group.Index(c.cfg.ID), own, proven)
 	c.broadcast(own)
@@ -98,7 +96,7 @@ func (c *Core) turn(view uint64) {
 			if later || s.unvoted { // a spare has not verified the votes
 				clear(s.prepares)
 			}
-			s.accepted, s.unvoted, s.entry, s.again, s.fetched = false, false, nil, 0, nil
+			s.accepted, s.unvoted, s.entry, s.fetched = false, false, nil, nil
 		}
 	}
 	c.pending.Reshelve()
@@ -121,10 +119,10 @@ func (c *Core) onViewChange(m *ViewChange) {
 	if m.Epoch != c.group.Epoch || at < 0 || !c.member() {
 		return
 	}
-	if c.rules.forwardOnly && (m.View < c.view || m.View == c.view && c.active) {
+	if m.View < c.view || m.View == c.view && c.active {
 		return
 	}
-	if old := c.changes[at]; old != nil && m.View <= old.View && c.rules.forwardOnly {
+	if old := c.changes[at]; old != nil && m.View <= old.View {
 		return
 	}
 	if !c.signedChange(m) {
@@ -133,10 +131,6 @@ func (c *Core) onViewChange(m *ViewChange) {
 	c.keep(at, m, unproven)
 	c.adopt(m.Stable)
 	if m.Epoch != c.group.Epoch {
-		return
-	}
-	if !c.rules.forwardOnly && m.View < c.view {
-		c.leave(m.View)
 		return
 	}
 	c.join()
@@ -154,7 +148,7 @@ func (c *Core) join() {
 			lowest = m.View
 		}
 	}
-	if later >= c.rules.weak(c.group) {
+	if later >= c.group.Weak() {
 		c.leave(lowest)
 	}
 }
@@ -175,7 +169,7 @@ func (c *Core) countChanges() {
 			usable = append(usable, m)
 		}
 	}
-	quorum := c.rules.quorum(c.group)
+	quorum := c.group.Quorum()
 	if left >= quorum {
 		c.suspect.Begin(c.now, false)
 	}
@@ -239,7 +233,7 @@ func (c *Core) signedChange(m *ViewChange) bool {
 	if _, is := c.kept(m); is {
 		return true
 	}
-	if c.rules.signedChanges && !c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature) {
+	if !c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature) {
 		return false
 	}
 	return c.provenStable(m.Stable)
@@ -268,7 +262,7 @@ func (c *Core) provesPrepared(m *ViewChange) bool {
 			return false
 		}
 		before = p.Seq
-		if c.rules.provenPrepared && !c.signedBy(c.group, PrepareStatement(c.cfg.Domain, m.Epoch, p.View, p.Seq, p.Digest), p.Signatures) {
+		if !c.signedBy(c.group, PrepareStatement(c.cfg.Domain, m.Epoch, p.View, p.Seq, p.Digest), p.Signatures) {
 			return false
 		}
 	}

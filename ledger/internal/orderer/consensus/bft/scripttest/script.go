@@ -116,9 +116,9 @@ func Duration(t *testing.T, d *datadriven.TestData, name string, or time.Duratio
 	return length
 }
 
-// Walk runs all scripts in testdata.
-func Walk(t *testing.T, begin Begin) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+// Walk runs all scripts in a folder.
+func Walk(t *testing.T, folder string, begin Begin) {
+	datadriven.Walk(t, folder, func(t *testing.T, path string) {
 		run(t, path, begin, func(d *datadriven.TestData, s *Script) string { return s.do(d) })
 	})
 }

@@ -4,7 +4,6 @@ package simtest
 import (
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -64,53 +63,4 @@ func Schedules(t *testing.T, lying Lying, folder string) {
 // second one has marks.
 func optionsOf(seed uint64) sim.Options {
 	return sim.Options{Liars: true, Ends: seed%4 == 0, Rivals: seed%8 == 0, Marks: seed%2 == 0}
-}
-
-// mutantRuns is how many schedules have to find a mutant.
-const mutantRuns = 3000
-
-// Mutants are cores that lack one rule, by the rule's name.
-type Mutants struct {
-	Names []string
-	// Script names a script that notices the mutant; "": none does.
-	Script func(t *testing.T, name string) string
-	// Known has seeds of schedules that notice a mutant, as the test's log tells them: they spare the search, as long as
-	// they do. All others are searched for.
-	Known map[string]uint64
-	// Protocol has the mutant in place of the core, which is that of Sound.
-	Protocol func(name string) sim.Protocol
-	Sound    sim.Protocol
-}
-
-// Noticed shows that a script or a schedule would notice each of them.
-func (m Mutants) Noticed(t *testing.T) {
-	for _, name := range slices.Sorted(slices.Values(m.Names)) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if script := m.Script(t, name); script != "" {
-				t.Logf("testdata/%s", script)
-				return
-			}
-			if seed, known := m.Known[name]; known && m.noticedIn(t, name, seed) {
-				return
-			}
-			for seed := range uint64(mutantRuns) {
-				if m.noticedIn(t, name, seed) {
-					return
-				}
-			}
-			t.Fatal("neither a script nor a schedule notices")
-		})
-	}
-}
-
-// noticedIn says whether the schedule of a seed notices a mutant. It fails where the sound core does not come through.
-func (m Mutants) noticedIn(t *testing.T, name string, seed uint64) bool {
-	err := sim.Run(m.Protocol(name), seed, sim.Options{Liars: true})
-	if err == nil {
-		return false
-	}
-	t.Logf("seed %d: %s", seed, err)
-	require.NoError(t, sim.Run(m.Sound, seed, sim.Options{Liars: true}), "the schedule is no control: the sound core fails in it, too")
-	return true
 }

@@ -10,9 +10,8 @@ import (
 
 // Timer watches the leader. Its clock is its owner's.
 type Timer struct {
-	First  bft.Time // how long the first leader has
-	Most   bft.Time // that it doubles up to
-	Steady bool     // it does not double: only tests of what that is good for say so
+	First bft.Time // how long the first leader has
+	Most  bft.Time // that it doubles up to
 	// Silence is for how long a leader that is well and has nothing to do may not be heard; 0: for any time.
 	Silence bft.Time
 
@@ -38,9 +37,6 @@ type longest struct {
 // Patience is how long the present leader has.
 func (t *Timer) Patience() bft.Time {
 	p := t.First
-	if t.Steady {
-		return p
-	}
 	for range t.given {
 		if p *= 2; p >= t.Most {
 			return t.Most

@@ -54,7 +54,7 @@ func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq || !c.group.Allows(cp) {
 		return
 	}
-	if c.rules.signedCheckpoints && !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp, m.History), m.Signature) {
+	if !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp, m.History), m.Signature) {
 		return
 	}
 	c.votes.Add(c.group.Index(from), cp.Seq, vouched{cp, m.History}, m.Signature)
@@ -63,10 +63,8 @@ func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 
 // checkStable makes a stable checkpoint where a quorum vouches for the same.
 func (c *Core) checkStable(state vouched) {
-	signatures := c.votes.For(func(seq uint64, other vouched) bool {
-		return other.equal(&state) || !c.rules.sameState && seq == state.Seq
-	})
-	if len(signatures) >= c.rules.quorum(c.group) {
+	signatures := c.votes.For(func(_ uint64, other vouched) bool { return other.equal(&state) })
+	if len(signatures) >= c.group.Quorum() {
 		c.adopt(Stable{Checkpoint: state.Checkpoint, History: state.history, Signatures: signatures})
 	}
 }
@@ -120,8 +118,7 @@ func (c *Core) astray(last uint64) {
 	if c.cert.Seq <= c.last {
 		return
 	}
-	c.trail = nil
-	if c.active && c.begun != nil && c.begun.Certificate.Seq <= c.stable.Seq && c.rules.staysInView {
+	if c.active && c.begun != nil && c.begun.Certificate.Seq <= c.stable.Seq {
 		// It goes on in this view, where others count on its answers: it says so when it leaves.
 		c.cert = c.begun.Certificate
 		return
@@ -156,7 +153,7 @@ func (c *Core) collect() {
 	}
 	if c.applied >= c.stable.Seq {
 		c.behind = 0
-		if c.active && c.rules.latestCertificate {
+		if c.active {
 			c.shed()
 		}
 	}
@@ -223,7 +220,7 @@ func (c *Core) arrived(seq uint64) {
 // recheck gives up what the epoch's configuration does not allow, as it comes up, once the configuration is in force here.
 // The others would refuse a leader who proposes that.
 func (c *Core) recheck() {
-	if c.configured() && c.rules.recheck {
+	if c.configured() {
 		c.pending.Recheck()
 	}
 }

@@ -23,7 +23,6 @@ type ClientConfig struct {
 // holds a certificate that covers it, or when f+1 say that it is final. No replica alone can have it accept anything.
 type Client struct {
 	cfg    ClientConfig
-	rules  clientRules
 	now    bft.Time
 	out    bft.ClientEffects
 	leader uint64 // the highest view that a replica has answered in
@@ -51,10 +50,8 @@ type said struct {
 }
 
 // NewClient makes a client.
-func NewClient(cfg ClientConfig) *Client { return newClient(cfg, soundClient()) }
-
-func newClient(cfg ClientConfig, r clientRules) *Client {
-	return &Client{cfg: cfg, rules: r, waiting: map[bft.Digest]*waiting{}, places: map[position]*place{}}
+func NewClient(cfg ClientConfig) *Client {
+	return &Client{cfg: cfg, waiting: map[bft.Digest]*waiting{}, places: map[position]*place{}}
 }
 
 // Leader is who leads, as far as the client has heard.
@@ -126,7 +123,7 @@ func (c *Client) toAll(m bft.Message) {
 // onResponse counts what a member says of the transactions that wait. Of several views the latest counts, and of what it
 // says in one the first, so that a liar has no more room than a correct member.
 func (c *Client) onResponse(at int, m *Response) {
-	if c.rules.ownEpoch && m.Epoch != c.cfg.Group.Epoch {
+	if m.Epoch != c.cfg.Group.Epoch {
 		return
 	}
 	var h *histories
@@ -136,11 +133,11 @@ func (c *Client) onResponse(at int, m *Response) {
 		case w == nil:
 		case m.Final:
 			w.final |= 1 << at
-			if bits.OnesCount64(w.final) >= c.rules.weak(c.cfg.Group) {
+			if bits.OnesCount64(w.final) >= c.cfg.Group.Weak() {
 				c.accept(digest, 0, bft.ByWord)
 			}
 		default:
-			if i := w.of(at); c.rules.latestView && i >= 0 && w.said[i].in.view >= m.View {
+			if i := w.of(at); i >= 0 && w.said[i].in.view >= m.View {
 				continue
 			}
 			if h == nil {
@@ -155,9 +152,7 @@ func (c *Client) onResponse(at int, m *Response) {
 
 // count has a member say that a transaction is in a history, and in none of a view before.
 func (c *Client) count(w *waiting, tx bft.Digest, h *histories, at int) {
-	if c.rules.oneHistory {
-		c.takeBack(w, tx, at)
-	}
+	c.takeBack(w, tx, at)
 	i := slices.IndexFunc(w.said, func(s said) bool { return s.in == h })
 	if i < 0 {
 		i = len(w.said)
@@ -165,15 +160,12 @@ func (c *Client) count(w *waiting, tx bft.Digest, h *histories, at int) {
 		h.txs = append(h.txs, tx)
 	}
 	w.said[i].by |= 1 << at
-	quorum := c.rules.quorum(c.cfg.Group)
+	quorum := c.cfg.Group.Quorum()
 	switch n := bits.OnesCount64(w.said[i].by); {
-	case n >= c.rules.all(c.cfg.Group):
+	case n >= len(c.cfg.Group.Members):
 		c.accept(tx, h.seq, bft.ByAll)
 	case n >= quorum && h.certAt == 0 && h.signed() >= quorum:
-		h.certAt = c.now + 1
-		if c.rules.patience {
-			h.certAt = c.now + c.cfg.Fast
-		}
+		h.certAt = c.now + c.cfg.Fast
 		c.leader = max(c.leader, h.view)
 		c.due(h.certAt)
 	case h.cert != nil:
@@ -240,17 +232,11 @@ func (c *Client) passTime() {
 
 // again asks all replicas: those that have answered do so again, and the others see to it that the leader orders it.
 func (c *Client) again(w *waiting) {
-	if c.rules.doubling {
-		w.pause = min(2*w.pause, c.cfg.MaxResend)
-	}
+	w.pause = min(2*w.pause, c.cfg.MaxResend)
 	w.resendAt = c.now + w.pause
-	if request := (&bft.Request{Txs: [][]byte{w.tx}}); c.rules.asksAll {
-		c.toAll(request)
-	} else {
-		c.out.Send = append(c.out.Send, bft.Outgoing{To: c.Leader(), Message: request})
-	}
+	c.toAll(&bft.Request{Txs: [][]byte{w.tx}})
 	for _, s := range w.said {
-		if s.in.cert != nil && c.rules.bringsAgain {
+		if s.in.cert != nil {
 			c.toAll(s.in.cert)
 		}
 	}

@@ -49,7 +49,6 @@ type Config struct {
 // Core is one replica. It is made by New, and driven by Step alone.
 type Core struct {
 	cfg    Config
-	rules  rules
 	oracle bft.Oracle
 	now    bft.Time
 	out    bft.Effects
@@ -75,7 +74,6 @@ type Core struct {
 	rounds   map[uint64]*round // where replicas settle, by sequence number
 	locals   []LocalCommit     // by member: the latest
 	cert     Certificate       // of the latest view
-	trail    []bft.Digest      // of entries under cert: only the rule as first published needs it
 	final    uint64            // entries up to it are decided
 	seen     uint64            // entries up to it this replica has seen decided, in this view or one before
 	certAt   bft.Time          // when to go on with a certificate; 0: nothing waits
@@ -118,12 +116,8 @@ type Core struct {
 
 // New starts a replica that has kept records.
 func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
-	return newCore(cfg, oracle, state, records, sound())
-}
-
-func newCore(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record, r rules) *Core {
 	c := &Core{
-		cfg: cfg, rules: r, oracle: oracle, group: cfg.Group, active: true,
+		cfg: cfg, oracle: oracle, group: cfg.Group, active: true,
 		slots: map[uint64]*slot{}, early: map[uint64]*Order{}, ran: map[uint64]bft.Digest{}, places: map[bft.Digest]uint64{},
 		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed},
 		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
@@ -150,11 +144,9 @@ func (c *Core) resetEpoch() {
 	c.accusers, c.confirms = make([]bool, n), make([]vote, n)
 	c.newView, c.planned, c.begun = nil, nil, nil
 	c.suspect = suspect.Timer{
-		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Steady: !c.rules.doubling,
-		Silence: bft.Silence(c.cfg.Resend),
+		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Silence: bft.Silence(c.cfg.Resend),
 	}
 	c.cert = Certificate{Epoch: c.group.Epoch, Seq: c.start.Seq, History: Beginning(c.group.Epoch), Start: true}
-	c.trail = nil
 }
 
 // Step implements bft.Core.
@@ -224,7 +216,7 @@ func (c *Core) receive(from bft.ID, m bft.Message) {
 	}
 	switch m := m.(type) {
 	case *Order:
-		c.onOrder(from, m)
+		c.onOrder(m)
 	case *Response:
 		c.onResponse(from, m)
 	case *LocalCommit:
@@ -278,5 +270,5 @@ func (c *Core) fault(format string, args ...any) {
 
 // signedBy reports whether the signatures are of at least quorum different members of g.
 func (c *Core) signedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
-	return g.Signed(c.oracle, c.rules.quorum(g), statement, signatures)
+	return g.Signed(c.oracle, g.Quorum(), statement, signatures)
 }

@@ -1,56 +1,55 @@
 package zyzzyva_test
 
 import (
-	"maps"
-	"slices"
 	"testing"
 
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/sim"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/simtest"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/mutanttest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
 )
 
-// TestMutants shows that scripts and simulator would notice a core that lacks any one of its rules.
-func TestMutants(t *testing.T) {
-	simtest.Mutants{
-		Names:  slices.Collect(maps.Keys(zyzzyva.Mutants)),
-		Script: zyzzyva.ScriptThatNotices,
+func suite() mutanttest.Suite {
+	return mutanttest.Suite{
+		Mutants: mutants,
+		Telling: []string{"a view begins without a quorum's confirms", "responses before they are durable"},
 		Known: map[string]uint64{
 			"a new view of fewer than a quorum":        550,
-			"a new view of one replica's many changes": 27,
+			"a new view of one replica's many changes": 432,
 			"anybody orders":                           108,
 			"certificates of clients without proof":    16,
 			"local commits before they are durable":    166,
 			"no high mark":                             12,
 			"old view changes count":                   161,
-			"responses of another history count":       493,
+			"responses of another history count":       1418,
 			"transactions without a signature":         421,
 			"view changes without a signature":         76,
 		},
-		Protocol: func(name string) sim.Protocol {
-			p := protocol()
-			p.New = func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
-				return zyzzyva.NewMutant(name, simConfig(id, group), oracle, state, records)
-			}
-			return p
-		},
-		Sound: protocol(),
-	}.Noticed(t)
+		Test: "TestThatNotices", Sound: protocol(),
+	}
 }
 
-// TestClientMutants shows the same of a client that lacks any one of its rules.
-func TestClientMutants(t *testing.T) {
-	simtest.Mutants{
-		Names:  slices.Collect(maps.Keys(zyzzyva.ClientMutants)),
-		Script: zyzzyva.ScriptThatNoticesClient,
-		Protocol: func(name string) sim.Protocol {
-			p := protocol()
-			p.Client = func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) bft.Client {
-				return zyzzyva.NewClientMutant(name, simClientConfig(group, verify))
-			}
-			return p
-		},
-		Sound: protocol(),
-	}.Noticed(t)
+func clientSuite() mutanttest.Suite {
+	return mutanttest.Suite{
+		Mutants: clientMutants, Telling: []string{"a certificate is for what few have there"},
+		Test: "TestThatNotices", Sound: protocol(),
+	}
 }
+
+// TestMutantsApply to the source as it is.
+func TestMutantsApply(t *testing.T) {
+	suite().Applies(t)
+	clientSuite().Applies(t)
+}
+
+// TestMutants shows that scripts and simulator would notice a core that lacks any one of its rules.
+func TestMutants(t *testing.T) { suite().Noticed(t) }
+
+// TestClientMutants shows the same of a client that lacks any one of its rules.
+func TestClientMutants(t *testing.T) { clientSuite().Noticed(t) }
+
+// TestThatNotices is for the tests of mutants, which run it in each mutant's build.
+func TestThatNotices(t *testing.T) { mutanttest.Notice(t, zyzzyva.ScriptThatNotices, protocol()) }
+
+// TestUnsafeAsPublished shows what the view change as first published lets happen: in the schedule of the script
+// published/unsafe correct replicas apply different entries. The script testdata/unsafe_repaired is the same schedule with
+// the rule in force.
+func TestUnsafeAsPublished(t *testing.T) { asPublished.Passes(t, "TestScriptsAsPublished") }

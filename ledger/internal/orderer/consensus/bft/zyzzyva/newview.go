@@ -22,24 +22,24 @@ func newPlan(stable Stable, digests []bft.Digest, start, epoch uint64) *plan {
 func (p *plan) last() uint64 { return p.stable.Seq + uint64(len(p.digests)) }
 
 func (c *Core) onNewView(m *NewView) {
-	if m.Epoch != c.group.Epoch || m.View == 0 || m.View < c.view && c.rules.forwardOnly || !c.member() {
+	if m.Epoch != c.group.Epoch || m.View == 0 || m.View < c.view || !c.member() {
 		return
 	}
 	if m.View == c.view && (c.active || c.planned != nil) {
 		return // of a leader's two beginnings the first counts
 	}
-	if c.rules.enoughChanges && len(m.Changes) < c.rules.quorum(c.group) || len(m.Changes) > len(c.group.Members) {
+	if len(m.Changes) < c.group.Quorum() || len(m.Changes) > len(c.group.Members) {
 		return
 	}
 	seen := make([]bool, len(c.group.Members))
 	for _, change := range m.Changes {
 		at := c.group.Index(change.Replica)
-		if at < 0 || seen[at] && c.rules.distinctChanges || change.Epoch != m.Epoch || change.View != m.View {
+		if at < 0 || seen[at] || change.Epoch != m.Epoch || change.View != m.View {
 			return
 		}
 		seen[at] = true
 	}
-	if c.rules.signedNewViews && !c.oracle.Verify(c.group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
+	if !c.oracle.Verify(c.group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
 		return
 	}
 	for _, change := range m.Changes {
@@ -65,7 +65,7 @@ func (c *Core) choices(changes []*ViewChange) (base Stable, digests []bft.Digest
 		if i == 0 || m.Stable.Seq > base.Seq {
 			base = m.Stable
 		}
-		if c.rules.newer(&m.Certificate, &latest.Certificate) {
+		if m.Certificate.newer(&latest.Certificate) {
 			latest = m
 		}
 	}
@@ -79,11 +79,11 @@ func (c *Core) choices(changes []*ViewChange) (base Stable, digests []bft.Digest
 	var agree []*ViewChange
 	for _, m := range changes {
 		at, known := m.historyAt(base.Seq+uint64(len(digests)), c.start.Seq)
-		if known && at == history && (m.Certificate.View == latest.Certificate.View || !c.rules.latestCertificate) {
+		if known && at == history && m.Certificate.View == latest.Certificate.View {
 			agree = append(agree, m)
 		}
 	}
-	for support := c.rules.support(c.group, len(changes)); ; {
+	for support := len(changes) - c.group.Faulty(); ; {
 		next := base.Seq + uint64(len(digests)) + 1
 		by := map[bft.Digest][]*ViewChange{}
 		for _, m := range agree {
@@ -126,9 +126,7 @@ func (c *Core) beginView(view uint64, p *plan) bool {
 	}
 	c.planned, c.statusAt = p, c.now+c.cfg.Resend
 	c.suspect.Begin(c.now, true)
-	if c.rules.durableView {
-		c.persist(&ViewRecord{Epoch: epoch, View: view})
-	}
+	c.persist(&ViewRecord{Epoch: epoch, View: view})
 	return true
 }
 
@@ -172,9 +170,7 @@ func (c *Core) confirm() {
 	}
 	record.Digests = p.digests
 	p.held = true
-	if c.rules.durableConfirm {
-		c.persist(record)
-	}
+	c.persist(record)
 	for i, e := range record.Entries {
 		if e != nil {
 			c.bodies[p.digests[i]] = e
@@ -205,7 +201,7 @@ func (c *Core) onConfirm(from bft.ID, m *Confirm) {
 	if m.Epoch != c.group.Epoch || m.View != c.view || c.active || c.confirms[at].cast {
 		return
 	}
-	if c.rules.signedConfirms && !c.oracle.Verify(from, ConfirmStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
+	if !c.oracle.Verify(from, ConfirmStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
 		return
 	}
 	c.confirms[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
@@ -228,7 +224,7 @@ func (c *Core) checkConfirms() {
 		c.activate(*p.proof)
 		return
 	}
-	if len(signatures) >= c.rules.quorum(c.group) || !c.rules.quorumConfirms {
+	if len(signatures) >= c.group.Quorum() {
 		c.activate(Certificate{Epoch: c.group.Epoch, View: c.view, Seq: p.last(), History: p.history, Start: true, Signatures: signatures})
 	}
 }

@@ -49,12 +49,7 @@ func (c *Core) historyAt(seq uint64) (history bft.Digest, known bool) {
 }
 
 // highest is the last sequence number that may be under way.
-func (c *Core) highest() uint64 {
-	if !c.rules.highMark {
-		return 1 << 62
-	}
-	return c.stable.Seq + c.cfg.Window
-}
+func (c *Core) highest() uint64 { return c.stable.Seq + c.cfg.Window }
 
 // propose orders what waits, as long as this replica leads and may have more under way.
 func (c *Core) propose() {
@@ -87,28 +82,20 @@ func (c *Core) propose() {
 }
 
 // onOrder takes an order from whoever has it: it is the leader's by its signature.
-func (c *Core) onOrder(from bft.ID, m *Order) {
+func (c *Core) onOrder(m *Order) {
 	if m.Epoch != c.group.Epoch || m.View != c.view || !c.member() || m.Seq > c.highest() || c.closed {
 		return
 	}
-	if !c.active && m.Seq <= c.stable.Seq && c.rules.lowMark {
+	if !c.active && m.Seq <= c.stable.Seq {
 		return // the view begins after it
 	}
 	leader := c.group.Leader(c.view)
-	if !c.rules.onlyLeader {
-		leader = from
-	}
 	statement := OrderStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History)
 	switch {
 	case c.active && m.Seq <= c.last:
 		s := c.slots[m.Seq]
 		if s != nil && s.order != nil && s.history != m.History && c.oracle.Verify(leader, statement, m.Signature) {
 			c.twoOrders(m.Seq, s.history, s.order, m)
-			if !c.rules.firstOrder && m.Seq > c.final {
-				c.truncate(m.Seq - 1)
-				c.early[m.Seq] = m
-				c.advance()
-			}
 		}
 	case c.early[m.Seq] != nil:
 		old := c.early[m.Seq]
@@ -128,16 +115,11 @@ func (c *Core) onOrder(from bft.ID, m *Order) {
 func (c *Core) advance() {
 	for c.active && c.closing == 0 && !c.closed && c.fetching == 0 {
 		m := c.early[c.last+1]
-		if m == nil && !c.rules.gapless {
-			for seq := c.last + 2; seq <= c.highest() && m == nil && len(c.early) > 0; seq++ {
-				m = c.early[seq]
-			}
-		}
 		if m == nil {
 			return
 		}
 		delete(c.early, m.Seq)
-		if m.History != Chain(c.tip, m.Entry.Digest()) && c.rules.gapless {
+		if m.History != Chain(c.tip, m.Entry.Digest()) {
 			c.accuse() // the leader has told others another history, or does not keep its own
 			return
 		}
@@ -147,7 +129,7 @@ func (c *Core) advance() {
 
 // proper reports whether a leader may order the entry.
 func (c *Core) proper(e *bft.Entry) bool {
-	return !c.rules.signedClients || e.Proper(c.oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
+	return e.Proper(c.oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
 }
 
 // accept makes the history one entry longer, durably, and answers the entry's clients.
@@ -155,9 +137,7 @@ func (c *Core) accept(m *Order) {
 	s := &slot{digest: m.Entry.Digest(), history: m.History, entry: m.Entry, order: m.Signature}
 	c.last, c.tip = m.Seq, m.History
 	c.slots[m.Seq] = s
-	if c.rules.durableAccept {
-		c.persist(&AcceptRecord{Epoch: c.group.Epoch, Seq: m.Seq, History: m.History, Entry: m.Entry, Order: m.Signature})
-	}
+	c.persist(&AcceptRecord{Epoch: c.group.Epoch, Seq: m.Seq, History: m.History, Entry: m.Entry, Order: m.Signature})
 	c.note(m.Seq, s)
 	c.out.Answer = append(c.out.Answer, bft.Answer{Entry: s.entry, Message: c.response(m.Seq, s)})
 	switch r := c.rounds[m.Seq]; {
@@ -230,7 +210,7 @@ func (c *Core) runAhead() {
 			break
 		}
 	}
-	if keep < c.executed && c.rules.undo {
+	if keep < c.executed {
 		c.undo(keep)
 	}
 	for seq := c.executed + 1; seq <= c.last && seq > c.applied; seq++ {
@@ -269,7 +249,7 @@ func (c *Core) submit(tx []byte) {
 		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOutdated})
 	case c.isFinal(digest):
 	case c.pending.Has(digest):
-		if c.rules.adopted && c.pending.Adopt(digest, c.now+c.cfg.Timeout/2) {
+		if c.pending.Adopt(digest, c.now+c.cfg.Timeout/2) {
 			c.bring(tx, digest)
 		}
 	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):

@@ -40,24 +40,16 @@ func (h *histories) signed() (n int) {
 	return n
 }
 
-// key is under what a position is kept.
-func (c *Client) key(where position) position {
-	if !c.rules.samePlace {
-		where.seq = 0
-	}
-	return where
-}
-
 // histories notes what a member says comes at a position; nil: it has said another history there.
 func (c *Client) histories(at int, m *Response) *histories {
 	where, n := position{m.Epoch, m.View, m.Seq}, len(c.cfg.Group.Members)
-	p := c.places[c.key(where)]
+	p := c.places[where]
 	if p == nil {
 		p = &place{said: make([]*histories, n)}
-		c.places[c.key(where)] = p
+		c.places[where] = p
 	}
-	same := func(h *histories) bool { return h != nil && (h.history == m.History || !c.rules.sameHistory) }
-	if p.said[at] != nil && (c.rules.firstSaid || same(p.said[at])) {
+	same := func(h *histories) bool { return h != nil && h.history == m.History }
+	if p.said[at] != nil {
 		if same(p.said[at]) {
 			return p.said[at]
 		}
@@ -98,7 +90,7 @@ func (c *Client) compare(p *place, h *histories) {
 		return
 	}
 	for _, other := range p.said {
-		if p.lied && c.rules.toldOnce || other == nil || other == h || len(h.order) == 0 || len(other.order) == 0 {
+		if p.lied || other == nil || other == h || len(h.order) == 0 || len(other.order) == 0 {
 			continue
 		}
 		if p.lied = c.ordered(h) && c.ordered(other); p.lied {
@@ -114,7 +106,7 @@ func (c *Client) compare(p *place, h *histories) {
 func (c *Client) ordered(h *histories) bool {
 	if !h.ordered && len(h.order) > 0 {
 		statement := OrderStatement(c.cfg.Domain, h.epoch, h.view, h.seq, h.history)
-		h.ordered = !c.rules.signedOrders || c.cfg.Verify(c.cfg.Group.Leader(h.view), statement, h.order)
+		h.ordered = c.cfg.Verify(c.cfg.Group.Leader(h.view), statement, h.order)
 		if !h.ordered {
 			h.order = nil
 		}
@@ -128,19 +120,19 @@ func (c *Client) certify(h *histories) {
 	statement := ResponseStatement(c.cfg.Domain, h.epoch, h.view, h.seq, h.history)
 	var signatures []bft.Signature
 	for at, signature := range h.signatures {
-		if len(signatures) == c.rules.quorum(c.cfg.Group) {
+		if len(signatures) == c.cfg.Group.Quorum() {
 			break
 		}
 		if signature == nil {
 			continue
 		}
-		if id := c.cfg.Group.Members[at]; !c.rules.signedResponses || c.cfg.Verify(id, statement, signature) {
+		if id := c.cfg.Group.Members[at]; c.cfg.Verify(id, statement, signature) {
 			signatures = append(signatures, bft.Signature{By: id, Bytes: signature})
 		} else {
 			h.signatures[at] = nil
 		}
 	}
-	if len(signatures) < c.rules.quorum(c.cfg.Group) {
+	if len(signatures) < c.cfg.Group.Quorum() {
 		h.certAt = 0
 		return
 	}
@@ -149,12 +141,12 @@ func (c *Client) certify(h *histories) {
 }
 
 func (c *Client) onLocalCommit(at int, m *LocalCommit) {
-	p := c.places[c.key(position{m.Epoch, m.View, m.Seq})]
+	p := c.places[position{m.Epoch, m.View, m.Seq}]
 	if p == nil {
 		return
 	}
-	i := slices.IndexFunc(p.said, func(h *histories) bool { return h != nil && (h.history == m.History || !c.rules.sameLocal) })
-	if i >= 0 && (p.said[i].cert != nil || !c.rules.certificate) {
+	i := slices.IndexFunc(p.said, func(h *histories) bool { return h != nil && h.history == m.History })
+	if i >= 0 && p.said[i].cert != nil {
 		p.said[i].locals |= 1 << at
 		c.checkLocals(p.said[i])
 	}
@@ -162,12 +154,12 @@ func (c *Client) onLocalCommit(at int, m *LocalCommit) {
 
 // checkLocals accepts what a quorum holds the certificate of, if a quorum has also said that it is there.
 func (c *Client) checkLocals(h *histories) {
-	if bits.OnesCount64(h.locals) < c.rules.held(c.cfg.Group) {
+	if bits.OnesCount64(h.locals) < c.cfg.Group.Quorum() {
 		return
 	}
 	for _, tx := range slices.Clone(h.txs) {
 		for _, s := range c.waiting[tx].said {
-			if s.in == h && (bits.OnesCount64(s.by) >= c.rules.quorum(c.cfg.Group) || !c.rules.there) {
+			if s.in == h && bits.OnesCount64(s.by) >= c.cfg.Group.Quorum() {
 				c.accept(tx, h.seq, bft.ByCertificate)
 				break
 			}
@@ -187,8 +179,8 @@ func (c *Client) leave(h *histories, tx bft.Digest) {
 func (c *Client) forget() {
 	waits := func(h *histories) bool { return h != nil && len(h.txs) > 0 }
 	for _, h := range c.idle {
-		if p := c.places[c.key(h.position)]; p != nil && !slices.ContainsFunc(p.said, waits) {
-			delete(c.places, c.key(h.position))
+		if p := c.places[h.position]; p != nil && !slices.ContainsFunc(p.said, waits) {
+			delete(c.places, h.position)
 		}
 	}
 	c.idle = nil

@@ -104,7 +104,7 @@ func (c *Core) restore(records []bft.Record) {
 		}
 		if !c.active {
 			c.changes[at] = c.viewChange()
-			if c.planned != nil && c.planned.held && c.rules.ownConfirm {
+			if c.planned != nil && c.planned.held {
 				c.castConfirm(at)
 			}
 		} else if local := c.localCommit(); local != nil {

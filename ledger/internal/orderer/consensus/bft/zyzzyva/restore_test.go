@@ -23,11 +23,11 @@ func TestRestoreForgetsCertificateOfAnotherHistory(t *testing.T) {
 		cert.Signatures = append(cert.Signatures, bft.Signature{By: id, Bytes: scripttest.Sign(id, ResponseStatement("ch", 0, 0, 1, left.History))})
 	}
 	records := []bft.Record{left, &CertificateRecord{Certificate: cert}, &ViewRecord{View: 2}, final}
-	m := newCore(cfg, &scripttest.Replica{ID: 3}, bft.State{}, records, sound()).changes[2]
+	m := New(cfg, &scripttest.Replica{ID: 3}, bft.State{}, records).changes[2]
 	require.Equal(t, []bft.Digest{final.Entry.Digest()}, m.Digests)
 
 	cfg.ID = 4
-	other := newCore(cfg, &scripttest.Replica{ID: 4}, bft.State{}, nil, sound())
+	other := New(cfg, &scripttest.Replica{ID: 4}, bft.State{}, nil)
 	require.True(t, other.provenChange(m))
 }
 

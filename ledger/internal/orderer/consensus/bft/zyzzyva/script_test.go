@@ -9,43 +9,45 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/mutanttest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
 
 // TestScripts runs replicas and a client step by step, see scripttest. Its command
 //
-//	new n=N settle=D fast=D rule=published   starts a group and a client, 100; rule: the view change as first published
-func TestScripts(t *testing.T) { scripttest.Walk(t, scripts(sound(), soundClient())) }
+//	new n=N settle=D fast=D   starts a group and a client, 100
+func TestScripts(t *testing.T) { scripttest.Walk(t, "testdata", begin) }
 
-// scripts begins a script with cores of these rules.
-func scripts(r rules, client clientRules) scripttest.Begin {
-	return func(t *testing.T, d *datadriven.TestData) *scripttest.Script {
-		n, rule, r := 4, "", r
-		d.MaybeScanArgs(t, "n", &n)
-		d.MaybeScanArgs(t, "rule", &rule)
-		if rule == "published" {
-			r.latestCertificate = false
-		}
-		cfg := Config{
-			Domain: "ch", Group: scripttest.GroupOf(n), Interval: 4, Window: 8, BatchTxs: 8, BatchBytes: 1 << 20, Pending: 64, PendingBytes: 1 << 20,
-			Settle: scripttest.Duration(t, d, "settle", 300*time.Millisecond), Fast: scripttest.Duration(t, d, "fast", 100*time.Millisecond),
-			Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 200 * time.Millisecond,
-		}
-		protocol := scripttest.Protocol{
-			New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
-				own := cfg
-				own.ID = id
-				return newCore(own, oracle, state, records, r)
-			},
-			Encode: Encode, Decode: Decode, EncodeRecord: EncodeRecord, DecodeRecord: DecodeRecord,
-			Client: newClient(ClientConfig{
-				Domain: "ch", Group: cfg.Group, Fast: 100 * time.Millisecond, Resend: 400 * time.Millisecond, MaxResend: 4 * time.Second,
-				Verify: scripttest.Verify,
-			}, client),
-			Answer: answer, Lie: lie, Tick: 100 * time.Millisecond,
-		}
-		return scripttest.New(t, protocol, cfg.Group, 0)
+// TestScriptsAsPublished is for TestUnsafeAsPublished, which runs it in a build with the view change as first published.
+func TestScriptsAsPublished(t *testing.T) {
+	if mutanttest.Mutated() {
+		scripttest.Walk(t, "published", begin)
 	}
+}
+
+// begin makes what a command "new" asks for.
+func begin(t *testing.T, d *datadriven.TestData) *scripttest.Script {
+	n := 4
+	d.MaybeScanArgs(t, "n", &n)
+	cfg := Config{
+		Domain: "ch", Group: scripttest.GroupOf(n), Interval: 4, Window: 8, BatchTxs: 8, BatchBytes: 1 << 20, Pending: 64, PendingBytes: 1 << 20,
+		Settle: scripttest.Duration(t, d, "settle", 300*time.Millisecond), Fast: scripttest.Duration(t, d, "fast", 100*time.Millisecond),
+		Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 200 * time.Millisecond,
+	}
+	protocol := scripttest.Protocol{
+		New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
+			own := cfg
+			own.ID = id
+			return New(own, oracle, state, records)
+		},
+		Encode: Encode, Decode: Decode, EncodeRecord: EncodeRecord, DecodeRecord: DecodeRecord,
+		Client: NewClient(ClientConfig{
+			Domain: "ch", Group: cfg.Group, Fast: 100 * time.Millisecond, Resend: 400 * time.Millisecond, MaxResend: 4 * time.Second,
+			Verify: scripttest.Verify,
+		}),
+		Answer: answer, Lie: lie, Tick: 100 * time.Millisecond,
+	}
+	return scripttest.New(t, protocol, cfg.Group, 0)
 }
 
 // answer is for the client, whose transactions all are.

@@ -58,7 +58,7 @@ func (c *Core) onResponse(from bft.ID, m *Response) {
 	if c.round(m.Seq).votes[at].cast {
 		return
 	}
-	if c.rules.signedResponses && !c.oracle.Verify(from, ResponseStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
+	if !c.oracle.Verify(from, ResponseStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
 		return
 	}
 	c.rounds[m.Seq].votes[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
@@ -84,7 +84,7 @@ func (c *Core) equal(seq uint64) (signatures []bft.Signature) {
 		return nil
 	}
 	for at, v := range r.votes {
-		if v.cast && (v.history == s.history || !c.rules.sameHistory) {
+		if v.cast && v.history == s.history {
 			signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
 		}
 	}
@@ -98,9 +98,9 @@ func (c *Core) checkRound(seq uint64) {
 	}
 	signatures := c.equal(seq)
 	switch n := len(signatures); {
-	case n >= c.rules.all(c.group):
+	case n >= len(c.group.Members):
 		c.decide(seq)
-	case n >= c.rules.quorum(c.group) && c.certAt == 0 && (c.cert.View < c.view || c.cert.Seq < seq):
+	case n >= c.group.Quorum() && c.certAt == 0 && (c.cert.View < c.view || c.cert.Seq < seq):
 		c.certAt = c.now + c.cfg.Fast
 		if c.cfg.Fast == 0 {
 			c.certify()
@@ -124,7 +124,7 @@ func (c *Core) certify() {
 
 func (c *Core) certifyAt(seq uint64) bool {
 	signatures := c.equal(seq)
-	if seq < c.base || len(signatures) < c.rules.quorum(c.group) {
+	if seq < c.base || len(signatures) < c.group.Quorum() {
 		return false
 	}
 	c.hold(Certificate{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: c.slots[seq].history, Signatures: signatures})
@@ -133,27 +133,19 @@ func (c *Core) certifyAt(seq uint64) bool {
 
 // hold keeps a certificate if it counts for more than the one before, durably: no view may begin without what it covers.
 func (c *Core) hold(cert Certificate) {
-	if !c.rules.newer(&cert, &c.cert) {
+	if !cert.newer(&c.cert) {
 		return
 	}
 	c.cert = cert
-	if !c.rules.latestCertificate {
-		c.trail = c.digests(cert.Seq)
-	}
-	if c.rules.durableLocal {
-		c.persist(&CertificateRecord{Certificate: cert})
-	}
+	c.persist(&CertificateRecord{Certificate: cert})
 	if m := c.localCommit(); m != nil {
 		c.locals[c.group.Index(c.cfg.ID)] = *m
 	}
 }
 
 // newer reports whether a certificate is of a later view, or a longer one of the same.
-func (r *rules) newer(a, b *Certificate) bool {
-	if !r.latestCertificate { // as first published: the longest one, and what a view began with only where there is none
-		return a.Start == b.Start && a.Seq > b.Seq || !a.Start && b.Start || a.Start && b.Start && a.View > b.View
-	}
-	return a.View > b.View || a.View == b.View && a.Seq > b.Seq
+func (c *Certificate) newer(other *Certificate) bool {
+	return c.View > other.View || c.View == other.View && c.Seq > other.Seq
 }
 
 // tellLocal tells the others of the certificate that this replica holds.
@@ -193,11 +185,11 @@ func (c *Core) countLocals() {
 		if l.View != c.view || l.Seq <= c.final {
 			continue
 		}
-		if history, known := c.historyAt(l.Seq); known && (history == l.History || !c.rules.sameHistory) {
+		if history, known := c.historyAt(l.Seq); known && history == l.History {
 			held = append(held, l.Seq)
 		}
 	}
-	if quorum := c.rules.quorum(c.group); len(held) >= quorum {
+	if quorum := c.group.Quorum(); len(held) >= quorum {
 		slices.Sort(held)
 		c.decide(held[len(held)-quorum])
 	}
@@ -220,7 +212,7 @@ func (c *Core) onCommit(from bft.ID, m *Commit) {
 	if cert.Epoch != c.group.Epoch || cert.View != c.view || !c.active || !c.member() || cert.Start || cert.Seq > c.last || cert.Seq <= c.base {
 		return
 	}
-	if c.rules.provenCommits && !c.proven(cert) {
+	if !c.proven(cert) {
 		return
 	}
 	history, known := c.historyAt(cert.Seq)
@@ -232,7 +224,7 @@ func (c *Core) onCommit(from bft.ID, m *Commit) {
 		c.accuse() // a quorum has another history from this leader
 		return
 	}
-	if c.rules.newer(cert, &c.cert) {
+	if cert.newer(&c.cert) {
 		c.hold(*cert)
 		if c.group.Index(from) >= 0 {
 			c.tellLocal()
@@ -250,7 +242,7 @@ func (c *Core) proven(cert *Certificate) bool {
 	if cert.Start {
 		return c.signedBy(c.group, ConfirmStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
 	}
-	return !c.rules.signedResponses || c.signedBy(c.group, ResponseStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
+	return c.signedBy(c.group, ResponseStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
 }
 
 // digests are those of the entries after the stable checkpoint up to a sequence number.

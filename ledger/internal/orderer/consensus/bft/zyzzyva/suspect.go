@@ -74,10 +74,6 @@ func (c *Core) accuse() {
 	}
 	c.accusers[at] = true
 	c.broadcast(&Accuse{Epoch: c.group.Epoch, View: c.view})
-	if !c.rules.accuseFirst {
-		c.leave(c.view + 1)
-		return
-	}
 	c.join()
 }
 
@@ -98,7 +94,7 @@ func (c *Core) twoOrders(seq uint64, history bft.Digest, signature []byte, m *Or
 
 // onMisbehaviour ends a view whose leader has lied, as is proven, and passes the proof on.
 func (c *Core) onMisbehaviour(m *Misbehaviour) {
-	if !c.rules.proof || m.Epoch != c.group.Epoch || m.View != c.view || !c.active || !c.member() || m.Histories[0] == m.Histories[1] {
+	if m.Epoch != c.group.Epoch || m.View != c.view || !c.active || !c.member() || m.Histories[0] == m.Histories[1] {
 		return
 	}
 	for i := range m.Histories {

@@ -30,7 +30,7 @@ func (c *Core) hear(from bft.ID, m *Status) {
 			equal++
 		}
 	}
-	if equal < c.rules.weak(c.group) {
+	if equal < c.group.Weak() {
 		return
 	}
 	if history, known := c.historyAt(m.Applied); known && m.Applied <= c.last && history == m.Final {

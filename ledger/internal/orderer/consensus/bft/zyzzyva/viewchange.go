@@ -7,9 +7,7 @@ func (c *Core) leave(view uint64) {
 	c.suspicions++
 	c.suspect.GaveUp()
 	c.turn(view)
-	if c.rules.durableView {
-		c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})
-	}
+	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})
 	own := c.viewChange()
 	c.changes[c.group.Index(c.cfg.ID)] = own
 	c.broadcast(own)
@@ -34,12 +32,6 @@ func (c *Core) turn(view uint64) {
 func (c *Core) viewChange() *ViewChange {
 	m := &ViewChange{Epoch: c.group.Epoch, View: c.view, Stable: c.stable, Certificate: c.cert, Replica: c.cfg.ID}
 	m.Digests = c.digests(c.last)
-	if !c.rules.latestCertificate && !c.cert.Start && c.cert.Seq > c.stable.Seq {
-		m.Digests = c.trail // as first published: a certificate stays, whatever a later view has begun with
-		if history, known := c.historyAt(c.cert.Seq); known && history == c.cert.History {
-			m.Digests = c.digests(c.last)
-		}
-	}
 	m.Signature = c.oracle.Sign(m.Statement(c.cfg.Domain))
 	return m
 }
@@ -49,10 +41,10 @@ func (c *Core) onViewChange(m *ViewChange) {
 	if m.Epoch != c.group.Epoch || at < 0 || !c.member() {
 		return
 	}
-	if c.rules.forwardOnly && (m.View < c.view || m.View == c.view && c.active) {
+	if m.View < c.view || m.View == c.view && c.active {
 		return
 	}
-	if old := c.changes[at]; old != nil && m.View <= old.View && c.rules.forwardOnly {
+	if old := c.changes[at]; old != nil && m.View <= old.View {
 		return
 	}
 	if !c.signedChange(m) || !c.provenChange(m) {
@@ -61,10 +53,6 @@ func (c *Core) onViewChange(m *ViewChange) {
 	c.changes[at] = m
 	c.adopt(m.Stable)
 	if m.Epoch != c.group.Epoch {
-		return
-	}
-	if !c.rules.forwardOnly && m.View < c.view {
-		c.leave(m.View)
 		return
 	}
 	c.join()
@@ -86,7 +74,7 @@ func (c *Core) join() {
 			against++
 		}
 	}
-	switch weak := c.rules.weak(c.group); {
+	switch weak := c.group.Weak(); {
 	case later >= weak:
 		c.leave(lowest)
 	case c.active && against >= weak:
@@ -110,14 +98,14 @@ func (c *Core) countChanges() {
 			usable = append(usable, m)
 		}
 	}
-	quorum := c.rules.quorum(c.group)
+	quorum := c.group.Quorum()
 	if left >= quorum {
 		c.suspect.Begin(c.now, false)
 	}
 	if c.group.Leader(c.view) != c.cfg.ID || len(usable) < quorum {
 		return
 	}
-	if c.newView != nil || c.planned != nil && c.rules.oneBeginning {
+	if c.newView != nil || c.planned != nil {
 		return // after a restart too: it has confirmed how the view begins
 	}
 	m := &NewView{Epoch: c.group.Epoch, View: c.view, Changes: usable[:quorum]}
@@ -134,7 +122,7 @@ func (c *Core) kept(m *ViewChange) bool {
 
 // signedChange verifies whose view change it is.
 func (c *Core) signedChange(m *ViewChange) bool {
-	return c.kept(m) || !c.rules.signedChanges || c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature)
+	return c.kept(m) || c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature)
 }
 
 // provenChange verifies what a view change rests on.
@@ -172,7 +160,7 @@ func (c *Core) provenStable(s *Stable) bool {
 		return false
 	case s.Seq == c.start.Seq:
 		return s.State == c.start.State && s.Next.Equal(c.start.Next)
-	case s.same(&c.stable), !c.rules.sameSignatures && s.History == c.stable.History && s.Checkpoint.Equal(c.stable.Checkpoint):
+	case s.same(&c.stable):
 		return true
 	}
 	return s.Epoch == c.group.Epoch && c.group.Allows(s.Checkpoint) &&

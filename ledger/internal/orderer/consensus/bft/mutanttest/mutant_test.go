@@ -1,0 +1,36 @@
+package mutanttest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSources(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "source.go")
+	require.NoError(t, os.WriteFile(file, []byte("a b b c"), 0o600))
+	files, err := New("two changes", file, "a", "A").And(file, "c", "C").sources()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{file: "A b b C"}, files)
+	for name, m := range map[string]Mutant{
+		"missing":        New("", file, "d", "D"),
+		"twice":          New("", file, "b", "B"),
+		"no change":      New("", file, "a", "a"),
+		"changed before": New("", file, "a", "A").And(file, "a", "B"),
+		"no such file":   New("", file+"x", "a", "A"),
+	} {
+		_, err := m.sources()
+		assert.Error(t, err, name)
+	}
+}
+
+// TestMutantsAreOfOnesOwn: what is added to one does not show in another that begins the same.
+func TestMutantsAreOfOnesOwn(t *testing.T) {
+	one := New("", "x", "a", "b").And("x", "c", "d")
+	left, right := one.And("x", "e", "f"), one.And("x", "g", "h")
+	assert.Equal(t, "e", left.edits[2].old)
+	assert.Equal(t, "g", right.edits[2].old)
+}

@@ -1,0 +1,122 @@
+package mutanttest
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/sim"
+)
+
+// all is the value of a variable: every mutant is tried, at a build for each.
+const all = "QIOI_MUTANTS"
+
+// schedules is how many have to find a mutant.
+const schedules = 3000
+
+// Suite is the mutants of a package's source, each of which its tests are to notice.
+type Suite struct {
+	Mutants []Mutant
+	// Telling names those that are tried unless QIOI_MUTANTS=all asks for all of them, as make mutants does.
+	Telling []string
+	// Known has seeds of schedules that notice a mutant, as the test's log tells them: they spare the search, as long as
+	// they do. All others are searched for.
+	Known map[string]uint64
+	// Test names the test that calls Notice.
+	Test string
+	// Sound is the protocol that Notice is called with, in this build.
+	Sound sim.Protocol
+}
+
+// Applies shows that each mutant is one of the source as it is.
+func (s Suite) Applies(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range s.Mutants {
+		_, err := m.sources()
+		assert.NoError(t, err)
+		assert.False(t, names[m.Name], "there are two of %s", m.Name)
+		names[m.Name] = true
+	}
+	for _, name := range s.Telling {
+		assert.Contains(t, names, name)
+	}
+	for name := range s.Known {
+		assert.Contains(t, names, name)
+	}
+}
+
+// Noticed shows that a script or a schedule notices each mutant.
+func (s Suite) Noticed(t *testing.T) {
+	telling := map[string]bool{}
+	for _, name := range s.Telling {
+		telling[name] = true
+	}
+	for _, m := range s.Mutants {
+		if telling[m.Name] || os.Getenv(all) == "all" {
+			t.Run(m.Name, func(t *testing.T) {
+				t.Parallel()
+				s.notices(t, m)
+			})
+		}
+	}
+}
+
+var (
+	byScript   = regexp.MustCompile(`(?m)^noticed by testdata/\S+$`)
+	bySchedule = regexp.MustCompile(`(?m)^noticed by seed (\d+): .*$`)
+)
+
+// notices fails where the mutant's build has not said how it is noticed: it may have ended otherwise. It fails, too, where
+// the sound core does not come through the schedule that is to notice.
+func (s Suite) notices(t *testing.T, m Mutant) {
+	known := "no seed"
+	if seed, is := s.Known[m.Name]; is {
+		known = strconv.FormatUint(seed, 10)
+	}
+	output := m.run(t, s.Test, known)
+	if said := byScript.FindString(output); said != "" {
+		t.Log(said)
+		return
+	}
+	said := bySchedule.FindStringSubmatch(output)
+	require.NotNil(t, said, "neither a script nor a schedule notices: %s", output)
+	t.Log(said[0])
+	seed, err := strconv.ParseUint(said[1], 10, 64)
+	require.NoError(t, err)
+	require.NoError(t, sim.Run(s.Sound, seed, options), "the schedule is no control: the sound core fails in it, too")
+}
+
+// options are of the schedules that find mutants.
+var options = sim.Options{Liars: true}
+
+// Notice says, in a mutant's build, which script or schedule notices the mutant. Elsewhere it has nothing to do. The script
+// is the name of one whose output is another; "": there is none.
+func Notice(t *testing.T, script func(*testing.T) string, protocol sim.Protocol) {
+	if !Mutated() {
+		return
+	}
+	if name := script(t); name != "" {
+		fmt.Printf("noticed by testdata/%s\n", name)
+		return
+	}
+	noticed := func(seed uint64) bool {
+		err := sim.Run(protocol, seed, options)
+		if err != nil {
+			fmt.Printf("noticed by seed %d: %q\n", seed, err)
+		}
+		return err != nil
+	}
+	if seed, err := strconv.ParseUint(os.Getenv(variable), 10, 64); err == nil && noticed(seed) {
+		return
+	}
+	for seed := range uint64(schedules) {
+		if noticed(seed) {
+			return
+		}
+	}
+}

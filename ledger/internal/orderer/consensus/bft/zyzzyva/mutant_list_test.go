@@ -1,0 +1,170 @@
+package zyzzyva_test
+
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/mutanttest"
+
+// asPublished is the view change as first published, which is unsafe: the longest certificate wins, whatever a later view
+// has begun with, and what a view began with counts only where there is none.
+var asPublished = mutanttest.New("the longest certificate wins, as published", "settle.go",
+	"return c.View > other.View || c.View == other.View && c.Seq > other.Seq",
+	"return c.Start == other.Start && c.Seq > other.Seq || !c.Start && other.Start || c.Start && other.Start && c.View > other.View").
+	And("settle.go", "	c.cert = cert\n", "	c.cert, c.trail = cert, c.digests(cert.Seq)\n").
+	And("core.go", "	cert     Certificate       // of the latest view\n", "	cert     Certificate\n	trail    []bft.Digest // of entries under cert\n").
+	And("checkpoint.go", "		if c.active {\n			c.shed()\n		}\n", "").
+	And("newview.go", "known && at == history && m.Certificate.View == latest.Certificate.View {", "known && at == history {").
+	And("viewchange.go", "	m.Digests = c.digests(c.last)\n", `	m.Digests = c.digests(c.last)
+	history, known := c.historyAt(c.cert.Seq)
+	if !c.cert.Start && c.cert.Seq > c.stable.Seq && !(known && history == c.cert.History) {
+		m.Digests = c.trail
+	}
+`)
+
+var mutants = []mutanttest.Mutant{
+	asPublished,
+	mutanttest.New("quorum one too small", "../group.go",
+		"return (len(g.Members)+g.Faulty())/2 + 1", "return max((len(g.Members)+g.Faulty())/2, 1)"),
+	mutanttest.New("one replica's word for f+1", "viewchange.go",
+		"switch weak := c.group.Weak(); {", "switch weak := max(c.group.Faulty(), 1); {").
+		And("told.go", "if equal < c.group.Weak() {", "if equal < max(c.group.Faulty(), 1) {"),
+	mutanttest.New("all but one for all", "settle.go",
+		"case n >= len(c.group.Members):", "case n >= max(len(c.group.Members)-1, 1):"),
+	mutanttest.New("a new view takes what one has", "newview.go",
+		"support := len(changes) - c.group.Faulty();", "support := 1;"),
+	mutanttest.New("a new view takes what all have", "newview.go",
+		"support := len(changes) - c.group.Faulty();", "support := len(changes);"),
+	mutanttest.New("anybody orders", "core.go",
+		"c.onOrder(m)", "c.onOrder(from, m)").
+		And("order.go", "onOrder(m *Order)", "onOrder(from bft.ID, m *Order)").
+		And("order.go", "	leader := c.group.Leader(c.view)\n", "	leader := from\n"),
+	mutanttest.New("a second order replaces the first", "order.go",
+		"			c.twoOrders(m.Seq, s.history, s.order, m)\n", `			c.twoOrders(m.Seq, s.history, s.order, m)
+			if m.Seq > c.final {
+				c.truncate(m.Seq - 1)
+				c.early[m.Seq] = m
+				c.advance()
+			}
+`),
+	mutanttest.New("a history with gaps", "order.go",
+		"		m := c.early[c.last+1]\n", `		m := c.early[c.last+1]
+		for seq := c.last + 2; seq <= c.highest() && m == nil && len(c.early) > 0; seq++ {
+			m = c.early[seq]
+		}
+`).
+		And("order.go", "if m.History != Chain(c.tip, m.Entry.Digest()) {", "if false {"),
+	mutanttest.New("responses without a signature", "settle.go",
+		"if !c.oracle.Verify(from, ResponseStatement(", "if false && !c.oracle.Verify(from, ResponseStatement(").
+		And("settle.go", "return c.signedBy(c.group, ResponseStatement(", "return true || c.signedBy(c.group, ResponseStatement("),
+	mutanttest.New("responses of another history count", "settle.go",
+		"if v.cast && v.history == s.history {", "if v.cast {").
+		And("settle.go", "if history, known := c.historyAt(l.Seq); known && history == l.History {", "if _, known := c.historyAt(l.Seq); known {"),
+	mutanttest.New("what waits is not checked again", "checkpoint.go",
+		"	if c.configured() {\n", "	if false {\n"),
+	mutanttest.New("transactions without a signature", "order.go",
+		"return e.Proper(", "return true || e.Proper("),
+	mutanttest.New("a client's transaction stays another's", "order.go",
+		"if c.pending.Adopt(", "if false && c.pending.Adopt("),
+	mutanttest.New("no high mark", "order.go",
+		"func (c *Core) highest() uint64 { return c.stable.Seq + c.cfg.Window }", "func (c *Core) highest() uint64 { return 1 << 62 }"),
+	mutanttest.New("no low mark", "order.go",
+		"if !c.active && m.Seq <= c.stable.Seq {", "if false {"),
+	mutanttest.New("certificates of clients without proof", "settle.go",
+		"if !c.proven(cert) {", "if false {"),
+	mutanttest.New("view changes without a signature", "viewchange.go",
+		"return c.kept(m) || c.oracle.Verify(", "return true || c.oracle.Verify("),
+	mutanttest.New("a new view without its leader's signature", "newview.go",
+		"if !c.oracle.Verify(c.group.Leader(m.View),", "if false && !c.oracle.Verify(c.group.Leader(m.View),"),
+	mutanttest.New("a new view of fewer than a quorum", "newview.go",
+		"if len(m.Changes) < c.group.Quorum() || ", "if "),
+	mutanttest.New("a new view of one replica's many changes", "newview.go",
+		"at < 0 || seen[at] ||", "at < 0 ||"),
+	mutanttest.New("confirms without a signature", "newview.go",
+		"if !c.oracle.Verify(from, ConfirmStatement(", "if false && !c.oracle.Verify(from, ConfirmStatement("),
+	mutanttest.New("a leader begins its view once more", "viewchange.go",
+		"if c.newView != nil || c.planned != nil {", "if c.newView != nil {"),
+	mutanttest.New("a view begins without a quorum's confirms", "newview.go",
+		"if len(signatures) >= c.group.Quorum() {", "if true {"),
+	mutanttest.New("a restart forgets the own confirm", "restore.go",
+		"if c.planned != nil && c.planned.held {\n				c.castConfirm(at)", "if false {\n				c.castConfirm(at)"),
+	mutanttest.New("a replica led astray forgets its view", "checkpoint.go",
+		"if c.active && c.begun != nil && c.begun.Certificate.Seq <= c.stable.Seq {", "if false {"),
+	mutanttest.New("what a view leaves out stays executed", "order.go",
+		"if keep < c.executed {", "if false {"),
+	mutanttest.New("checkpoints without a signature", "checkpoint.go",
+		"if !c.oracle.Verify(", "if false && !c.oracle.Verify("),
+	mutanttest.New("checkpoints of different states", "checkpoint.go",
+		"func(_ uint64, other vouched) bool { return other.equal(&state) }", "func(seq uint64, _ vouched) bool { return seq == state.Seq }"),
+	mutanttest.New("a known checkpoint by any signatures", "viewchange.go",
+		"case s.same(&c.stable):", "case s.History == c.stable.History && s.Checkpoint.Equal(c.stable.Checkpoint):"),
+	mutanttest.New("responses before they are durable", "order.go",
+		"	c.persist(&AcceptRecord{", "	_ = (&AcceptRecord{"),
+	mutanttest.New("local commits before they are durable", "settle.go",
+		"	c.persist(&CertificateRecord{", "	_ = (&CertificateRecord{"),
+	mutanttest.New("views left without a record", "viewchange.go",
+		"	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})\n", "").
+		And("newview.go", "	c.persist(&ViewRecord{Epoch: epoch, View: view})\n", ""),
+	mutanttest.New("confirms before they are durable", "newview.go",
+		"	c.persist(record)\n", ""),
+	mutanttest.New("old view changes count", "newview.go",
+		" || m.View < c.view || ", " || ").
+		And("viewchange.go", "	if m.View < c.view || m.View == c.view && c.active {\n		return\n	}\n", "").
+		And("viewchange.go", "	if old := c.changes[at]; old != nil && m.View <= old.View {\n		return\n	}\n", "").
+		And("viewchange.go", "	c.join()\n	c.countChanges()\n", "	if m.View < c.view {\n		c.leave(m.View)\n		return\n	}\n	c.join()\n	c.countChanges()\n"),
+	mutanttest.New("a replica leaves a view alone", "suspect.go",
+		"	c.broadcast(&Accuse{Epoch: c.group.Epoch, View: c.view})\n	c.join()\n",
+		"	c.broadcast(&Accuse{Epoch: c.group.Epoch, View: c.view})\n	c.leave(c.view + 1)\n"),
+	mutanttest.New("a leader's two orders prove nothing", "suspect.go",
+		"	if m.Epoch != c.group.Epoch || m.View != c.view || !c.active || !c.member() || m.Histories[0] == m.Histories[1] {\n", "	if true {\n"),
+	mutanttest.New("timeouts stay the same", "../suspect/suspect.go",
+		"func (t *Timer) GaveUp() { t.given++ }", "func (t *Timer) GaveUp() {}"),
+}
+
+// clientMutants are mistakes of the client's.
+var clientMutants = []mutanttest.Mutant{
+	mutanttest.New("all but one for all", "client.go",
+		"case n >= len(c.cfg.Group.Members):", "case n >= len(c.cfg.Group.Members)-1:"),
+	mutanttest.New("a certificate of fewer than a quorum", "client.go",
+		"quorum := c.cfg.Group.Quorum()", "quorum := max(c.cfg.Group.Quorum()-1, 1)").
+		And("place.go", "if len(signatures) == c.cfg.Group.Quorum() {", "if len(signatures) == max(c.cfg.Group.Quorum()-1, 1) {").
+		And("place.go", "if len(signatures) < c.cfg.Group.Quorum() {", "if len(signatures) < max(c.cfg.Group.Quorum()-1, 1) {").
+		And("place.go", "bits.OnesCount64(s.by) >= c.cfg.Group.Quorum() {", "bits.OnesCount64(s.by) >= max(c.cfg.Group.Quorum()-1, 1) {"),
+	mutanttest.New("a certificate that fewer than a quorum hold", "place.go",
+		"if bits.OnesCount64(h.locals) < c.cfg.Group.Quorum() {", "if bits.OnesCount64(h.locals) < max(c.cfg.Group.Quorum()-1, 1) {"),
+	mutanttest.New("one replica's word for f+1", "client.go",
+		"if bits.OnesCount64(w.final) >= c.cfg.Group.Weak() {", "if bits.OnesCount64(w.final) >= max(c.cfg.Group.Faulty(), 1) {"),
+	mutanttest.New("responses of another epoch count", "client.go",
+		"if m.Epoch != c.cfg.Group.Epoch {", "if false {"),
+	mutanttest.New("what was said in an earlier view comes back", "client.go",
+		"if i := w.of(at); i >= 0 && w.said[i].in.view >= m.View {", "if false {"),
+	mutanttest.New("a second history replaces the first", "place.go",
+		"	if p.said[at] != nil {\n", "	if same(p.said[at]) {\n"),
+	mutanttest.New("a member has a transaction in two histories", "client.go",
+		"	c.takeBack(w, tx, at)\n", ""),
+	mutanttest.New("responses of another history count", "place.go",
+		"same := func(h *histories) bool { return h != nil && h.history == m.History }", "same := func(h *histories) bool { return h != nil }"),
+	mutanttest.New("responses of another place count", "place.go",
+		"p := c.places[where]", "p := c.places[position{m.Epoch, m.View, 0}]").
+		And("place.go", "c.places[where] = p", "c.places[position{m.Epoch, m.View, 0}] = p").
+		And("place.go", "p := c.places[position{m.Epoch, m.View, m.Seq}]", "p := c.places[position{m.Epoch, m.View, 0}]").
+		And("place.go", "p := c.places[h.position];", "p := c.places[position{h.epoch, h.view, 0}];").
+		And("place.go", "delete(c.places, h.position)", "delete(c.places, position{h.epoch, h.view, 0})"),
+	mutanttest.New("a certificate without waiting for all", "client.go",
+		"h.certAt = c.now + c.cfg.Fast", "h.certAt = c.now + 1"),
+	mutanttest.New("a certificate of unverified responses", "place.go",
+		"if id := c.cfg.Group.Members[at]; c.cfg.Verify(", "if id := c.cfg.Group.Members[at]; true || c.cfg.Verify("),
+	mutanttest.New("a leader is accused without proof", "place.go",
+		"h.ordered = c.cfg.Verify(", "h.ordered = true || c.cfg.Verify("),
+	mutanttest.New("a leader is accused twice", "place.go",
+		"if p.lied || other == nil ||", "if other == nil ||"),
+	mutanttest.New("a certificate is held that was not made", "place.go",
+		"if i >= 0 && p.said[i].cert != nil {", "if i >= 0 {"),
+	mutanttest.New("a local commit of another history counts", "place.go",
+		"func(h *histories) bool { return h != nil && h.history == m.History })", "func(h *histories) bool { return h != nil })"),
+	mutanttest.New("a certificate is for what few have there", "place.go",
+		"if s.in == h && bits.OnesCount64(s.by) >= c.cfg.Group.Quorum() {", "if s.in == h {"),
+	mutanttest.New("only the leader is asked again", "client.go",
+		"	c.toAll(&bft.Request{Txs: [][]byte{w.tx}})\n",
+		"	c.out.Send = append(c.out.Send, bft.Outgoing{To: c.Leader(), Message: &bft.Request{Txs: [][]byte{w.tx}}})\n"),
+	mutanttest.New("all are asked again as often", "client.go",
+		"	w.pause = min(2*w.pause, c.cfg.MaxResend)\n", ""),
+	mutanttest.New("a certificate is given once", "client.go",
+		"if s.in.cert != nil {", "if false {"),
+}
