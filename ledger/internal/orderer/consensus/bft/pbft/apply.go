@@ -18,9 +18,9 @@ func (c *Core) applyDecided() {
 		}
 		s := c.slots[seq]
 		c.applied = seq
-		c.suspect.Progress()
+		c.Suspect.Progress()
 		c.last = max(c.last, seq)
-		c.pending.Ordered(s.decidedEntry)
+		c.Pending.Ordered(s.decidedEntry)
 		if len(c.ahead) > 0 {
 			for _, id := range s.decidedEntry.IDs() {
 				delete(c.ahead, id)
@@ -29,7 +29,7 @@ func (c *Core) applyDecided() {
 		c.pacer.Applied(seq, c.clock())
 		c.closed = s.decidedEntry.Config
 		sync := c.closed || c.boundary(seq)
-		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: seq, Entry: s.decidedEntry, Sync: sync})
+		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: seq, Entry: s.decidedEntry, Sync: sync})
 		c.collect()
 		if c.enterNext(); c.closed {
 			return
@@ -45,7 +45,7 @@ func (c *Core) outruns() bool { return c.applied >= c.here+c.cfg.Window }
 func (c *Core) foresee() {
 	for c.foreseen = max(c.foreseen, c.applied); c.ready(c.foreseen+1) && !c.endsAt(c.foreseen); c.foreseen++ {
 		entry := c.slots[c.foreseen+1].decidedEntry
-		c.pending.Ordered(entry)
+		c.Pending.Ordered(entry)
 		for _, id := range entry.IDs() {
 			c.ahead[id] = true
 		}
@@ -59,7 +59,7 @@ func (c *Core) endsAt(seq uint64) bool {
 }
 
 // isDecided reports whether a transaction is decided.
-func (c *Core) isDecided(tx bft.Digest) bool { return c.ahead[tx] || c.oracle.Known(tx) }
+func (c *Core) isDecided(tx bft.Digest) bool { return c.ahead[tx] || c.Oracle.Known(tx) }
 
 // boundary reports whether a checkpoint is due after the entry. The last entry of a full window is one, so that the
 // window always moves on, even where replicas have crashed before they could vouch for the others.

@@ -4,7 +4,7 @@ import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
 // synced vouches for a state that is durable.
 func (c *Core) synced(in bft.Synced) {
-	cp := bft.Checkpoint{Epoch: c.group.Epoch, Seq: in.Seq, State: in.State, Next: c.group}
+	cp := bft.Checkpoint{Epoch: c.Group.Epoch, Seq: in.Seq, State: in.State, Next: c.Group}
 	if c.closed && in.Seq == c.applied {
 		cp.Next = bft.Group{Epoch: in.Seq, Members: in.Members}
 	}
@@ -14,36 +14,36 @@ func (c *Core) synced(in bft.Synced) {
 	}
 	if in.Seq <= c.stable.Seq {
 		if in.Seq == c.stable.Seq && !cp.Equal(c.stable.Checkpoint) {
-			c.fault("the state after entry %d is %s, a quorum has %s", in.Seq, cp.State, c.stable.State)
+			c.Fault("the state after entry %d is %s, a quorum has %s", in.Seq, cp.State, c.stable.State)
 		}
 		return
 	}
 	c.own = append(c.own, cp)
-	c.persist(&VoteRecord{Checkpoint: cp})
-	if at := c.group.Index(c.cfg.ID); at >= 0 {
-		signature := c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))
+	c.Persist(&VoteRecord{Checkpoint: cp})
+	if at := c.Group.Index(c.ID); at >= 0 {
+		signature := c.Oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))
 		c.votes.Add(at, cp.Seq, cp, signature)
-		c.broadcast(&CheckpointVote{Checkpoint: cp, Signature: signature})
+		c.Broadcast(&CheckpointVote{Checkpoint: cp, Signature: signature})
 		c.checkStable(cp)
 	}
 }
 
 func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 	cp := m.Checkpoint
-	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq || !c.group.Allows(cp) {
+	if cp.Epoch != c.Group.Epoch || cp.Seq <= c.stable.Seq || !c.Group.Allows(cp) {
 		return
 	}
-	if !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp), m.Signature) {
+	if !c.Oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp), m.Signature) {
 		return
 	}
-	c.votes.Add(c.group.Index(from), cp.Seq, cp, m.Signature)
+	c.votes.Add(c.Group.Index(from), cp.Seq, cp, m.Signature)
 	c.checkStable(cp)
 }
 
 // checkStable makes a certificate where a quorum vouches for the same.
 func (c *Core) checkStable(cp bft.Checkpoint) {
 	signatures := c.votes.For(func(_ uint64, other bft.Checkpoint) bool { return other.Equal(cp) })
-	if len(signatures) >= c.group.Quorum() {
+	if len(signatures) >= c.Group.Quorum() {
 		c.adopt(bft.Certificate{Checkpoint: cp, Signatures: signatures})
 	}
 }
@@ -55,12 +55,12 @@ func (c *Core) adopt(cert bft.Certificate) {
 	}
 	for _, cp := range c.own {
 		if cp.Seq == cert.Seq && !cp.Equal(cert.Checkpoint) {
-			c.fault("the state after entry %d is %s, a quorum has %s", cp.Seq, cp.State, cert.State)
+			c.Fault("the state after entry %d is %s, a quorum has %s", cp.Seq, cp.State, cert.State)
 			return
 		}
 	}
 	c.stable = cert
-	c.persist(&StableRecord{Certificate: cert})
+	c.Persist(&StableRecord{Certificate: cert})
 	for len(c.own) > 0 && c.own[0].Seq <= cert.Seq {
 		c.own = c.own[1:]
 	}
@@ -69,7 +69,7 @@ func (c *Core) adopt(cert bft.Certificate) {
 	case cert.Seq > max(c.applied, c.fetching)+c.cfg.Window:
 		c.fetch() // nobody sends again what is so far behind, and what is kept here stays bounded
 	case c.fetching == 0 && c.applied < cert.Seq && c.behind == 0:
-		c.behind = c.now + c.cfg.Resend // most often the entries are under way
+		c.behind = c.Now + c.cfg.Resend // most often the entries are under way
 	}
 	c.enterNext()
 }
@@ -90,7 +90,7 @@ func (c *Core) collect() {
 
 // enterNext begins the next epoch once the end of this one is stable and applied.
 func (c *Core) enterNext() {
-	if c.closed && c.stable.Seq == c.applied && c.stable.Ends() && c.stable.Epoch == c.group.Epoch {
+	if c.closed && c.stable.Seq == c.applied && c.stable.Ends() && c.stable.Epoch == c.Group.Epoch {
 		c.enter()
 	}
 }
@@ -99,19 +99,19 @@ func (c *Core) enterNext() {
 // the checkpoint was never decided there, because its configuration was the last entry.
 func (c *Core) enter() {
 	c.ends = append(c.ends, c.stable)
-	c.start, c.group = c.stable, c.stable.Next
-	c.view, c.active, c.base, c.next, c.closing = 0, true, c.stable.Seq, c.stable.Seq+1, 0
+	c.start, c.Group = c.stable, c.stable.Next
+	c.InView, c.Active, c.base, c.next, c.closing = 0, true, c.stable.Seq, c.stable.Seq+1, 0
 	c.closed, c.own, c.last = false, nil, c.stable.Seq
 	clear(c.slots)
 	c.settled = c.stable.Seq
 	c.resetEpoch()
 	c.beginSparing(c.stable.Seq)
-	c.pending.Reshelve()
+	c.Pending.Reshelve()
 	c.recheck()
-	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: 0, Active: true, Base: c.base})
-	c.statusAt = c.now
-	if c.member() {
-		c.forward()
+	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: 0, Active: true, Base: c.base})
+	c.statusAt = c.Now
+	if c.Member() {
+		c.Forward()
 	}
 }
 
@@ -127,7 +127,7 @@ func (c *Core) arrived(seq uint64) {
 // The others would refuse a leader who proposes that.
 func (c *Core) recheck() {
 	if c.configured() {
-		c.pending.Recheck()
+		c.Pending.Recheck()
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *Core) configured() bool { return c.here >= c.start.Seq }
 func (c *Core) onProof(m *Proof) {
 	// Certificates of an epoch whose members' keys come with a configuration that is still to be fetched cannot be
 	// verified yet: those before them count.
-	g := c.group
+	g := c.Group
 	if c.stable.Epoch == g.Epoch && c.stable.Ends() {
 		g = c.stable.Next
 	}
@@ -148,7 +148,7 @@ func (c *Core) onProof(m *Proof) {
 		if cert.Epoch < g.Epoch || cert.Seq <= c.stable.Seq {
 			continue
 		}
-		if cert.Epoch != g.Epoch || !g.Allows(cert.Checkpoint) || !c.signedBy(g, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures) {
+		if cert.Epoch != g.Epoch || !g.Allows(cert.Checkpoint) || !c.SignedBy(g, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures) {
 			break
 		}
 		fresh = append(fresh, cert)
@@ -157,15 +157,15 @@ func (c *Core) onProof(m *Proof) {
 		}
 		g = cert.Next
 	}
-	epoch := c.group.Epoch
+	epoch := c.Group.Epoch
 	for _, cert := range fresh {
-		if cert.Epoch != c.group.Epoch {
+		if cert.Epoch != c.Group.Epoch {
 			// The end of the epoch before is stable and not applied here: there is more to fetch than this.
 			c.enter()
 		}
 		c.adopt(cert)
 	}
-	if c.group.Epoch != epoch && c.applied < c.stable.Seq {
+	if c.Group.Epoch != epoch && c.applied < c.stable.Seq {
 		c.fetch()
 	}
 }
@@ -177,10 +177,10 @@ func (c *Core) fetch() {
 		return
 	}
 	cert := c.stable
-	if cert.Ends() && cert.Epoch == c.group.Epoch {
+	if cert.Ends() && cert.Epoch == c.Group.Epoch {
 		c.enter()
 	}
-	c.fetching, c.out.Fetch = cert.Seq, cert.FetchBy(c.cfg.ID)
+	c.fetching, c.Out.Fetch = cert.Seq, cert.FetchBy(c.ID)
 	c.collect()
 }
 
@@ -192,13 +192,13 @@ func (c *Core) fetched(in bft.Fetched) {
 	c.fetching, c.applied, c.closed = 0, seq, false
 	clear(c.ahead)
 	c.last = max(c.last, seq)
-	c.suspect.Progress()
-	c.pending.Drop(c.oracle.Known)
-	c.pending.Forget(in.Past)
+	c.Suspect.Progress()
+	c.Pending.Drop(c.Oracle.Known)
+	c.Pending.Forget(in.Past)
 	c.here = max(c.here, seq)
 	c.recheck()
 	c.collect()
 	if c.applied < c.stable.Seq {
-		c.behind = c.now + c.cfg.Resend
+		c.behind = c.Now + c.cfg.Resend
 	}
 }

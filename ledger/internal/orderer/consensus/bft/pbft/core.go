@@ -4,10 +4,10 @@
 package pbft
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/suspect"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/vouch"
@@ -55,18 +55,13 @@ type Config struct {
 
 // Core is one replica. It is made by New, and driven by Step alone.
 type Core struct {
-	cfg    Config
-	oracle bft.Oracle
-	now    bft.Time
-	out    bft.Effects
+	base.Replica
+	cfg Config
 
-	group     bft.Group
 	start     bft.Certificate   // that the epoch began with
 	ends      []bft.Certificate // of the epochs before, by epoch
-	view      uint64
-	active    bool
-	base      uint64 // sequence numbers up to it are settled by the new view; proposals begin after it
-	next      uint64 // the next sequence number that this leader gives
+	base      uint64            // sequence numbers up to it are settled by the new view; proposals begin after it
+	next      uint64            // the next sequence number that this leader gives
 	pacer     pace.Pacer
 	proposeAt bft.Time // when what waits may be proposed; 0: nothing waits for that
 	closing   uint64   // sequence number of a configuration that is accepted in this view; 0: none
@@ -84,20 +79,17 @@ type Core struct {
 	behind   bft.Time // when to fetch what is stable and not applied; 0: it is applied
 
 	spares  spares
-	pending *pool.Pool
 	votes   *vouch.Votes[bft.Checkpoint]
 	own     []bft.Checkpoint // that this replica has vouched for, above stable, ascending
 	changes []*ViewChange    // by member: the latest
 	proofs  []proof          // of what it holds prepared
 	askAt   []bft.Time       // when it may be asked for what its change names and is not here
 	newView *NewView         // of the view that is active, where we have it
-	suspect suspect.Timer
 
 	statusAt    bft.Time
 	appliedThen uint64      // applied when the status was due last
 	replies     bft.Replies // to statuses
 	ration      bft.Ration  // of entries that others ask for
-	asked       uint64      // counts requests for entries, so that each goes to another replica
 	suspicions  uint64
 	askedAt     bft.Time     // when one of an epoch before told its status
 	first       []bft.Record // that the first step persists
@@ -107,9 +99,12 @@ type Core struct {
 // New starts a replica that has kept records.
 func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
 	c := &Core{
-		cfg: cfg, oracle: oracle, group: cfg.Group, active: true,
-		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
-		slots:   map[uint64]*slot{}, ahead: map[bft.Digest]bool{}, ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed},
+		Replica: base.Replica{
+			Protocol: "pbft", ID: cfg.ID, Oracle: oracle, Group: cfg.Group, Active: true,
+			Pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
+		},
+		cfg:   cfg,
+		slots: map[uint64]*slot{}, ahead: map[bft.Digest]bool{}, ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed},
 		applied: state.Applied, here: state.Applied, closed: state.Closed, last: state.Applied,
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
@@ -119,7 +114,7 @@ func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *
 	if len(records) == 0 && state.Begin.Seq > 0 {
 		c.stable = bft.Certificate{Checkpoint: state.Begin}
 		c.enter()
-		c.first = []bft.Record{&StableRecord{Certificate: c.stable}, &ViewRecord{Epoch: c.group.Epoch, Active: true, Base: c.base}}
+		c.first = []bft.Record{&StableRecord{Certificate: c.stable}, &ViewRecord{Epoch: c.Group.Epoch, Active: true, Base: c.base}}
 	}
 	c.restore(records)
 	return c
@@ -127,30 +122,30 @@ func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *
 
 // resetEpoch forgets what belongs to an epoch's members.
 func (c *Core) resetEpoch() {
-	n := len(c.group.Members)
-	c.votes = vouch.New[bft.Checkpoint](c.group)
+	n := len(c.Group.Members)
+	c.votes = vouch.New[bft.Checkpoint](c.Group)
 	c.changes, c.proofs, c.askAt = make([]*ViewChange, n), make([]proof, n), make([]bft.Time, n)
 	c.newView = nil
 	clear(c.ahead)
-	c.suspect = suspect.Timer{
+	c.Suspect = suspect.Timer{
 		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Silence: bft.Silence(c.cfg.Resend),
 	}
 	c.pacer.Forget()
 }
 
 // clock is now as the pacer knows time.
-func (c *Core) clock() time.Time { return time.Time{}.Add(c.now) }
+func (c *Core) clock() time.Time { return time.Time{}.Add(c.Now) }
 
 // Step implements bft.Core.
 func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
-	c.now, c.out = max(now, c.now), bft.Effects{}
+	c.Now, c.Out = max(now, c.Now), bft.Effects{}
 	for _, r := range c.first {
-		c.persist(r)
+		c.Persist(r)
 	}
 	c.first = nil
 	if c.resync {
 		c.resync = false
-		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: c.applied, Sync: true})
+		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: c.applied, Sync: true})
 	}
 	switch in := in.(type) {
 	case bft.Submit:
@@ -167,22 +162,22 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.applyDecided()
 	c.propose()
 	c.watch()
-	c.out.Refused = append(c.out.Refused, c.pending.Refused()...)
-	c.out.Deadline = c.deadline()
-	return c.out
+	c.Out.Refused = append(c.Out.Refused, c.Pending.Refused()...)
+	c.Out.Deadline = c.deadline()
+	return c.Out
 }
 
 // View implements bft.Core.
 func (c *Core) View() bft.View {
 	return bft.View{
-		Group: c.group, View: c.view, Leader: c.group.Leader(c.view), Active: c.active, Fetching: c.fetching != 0, Applied: c.applied,
-		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots), Pending: c.pending.Len(), Suspicions: c.suspicions, Asked: c.askedAt,
+		Group: c.Group, View: c.InView, Leader: c.Leader(), Active: c.Active, Fetching: c.fetching != 0, Applied: c.applied,
+		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots), Pending: c.Pending.Len(), Suspicions: c.suspicions, Asked: c.askedAt,
 	}
 }
 
 func (c *Core) receive(from bft.ID, m bft.Message) {
-	if from == c.group.Leader(c.view) {
-		c.suspect.Heard(c.now)
+	if from == c.Leader() {
+		c.Suspect.Heard(c.Now)
 	}
 	// Those who left the group, or are not in it yet, may ask and bring proofs; votes are the members'.
 	switch m := m.(type) {
@@ -193,7 +188,7 @@ func (c *Core) receive(from bft.ID, m bft.Message) {
 		c.onProof(m)
 		return
 	}
-	if c.group.Index(from) < 0 || from == c.cfg.ID {
+	if c.Group.Index(from) < 0 || from == c.ID {
 		return
 	}
 	switch m := m.(type) {
@@ -218,40 +213,11 @@ func (c *Core) receive(from bft.ID, m bft.Message) {
 	}
 }
 
-func (c *Core) member() bool { return c.group.Index(c.cfg.ID) >= 0 }
-
-func (c *Core) leads() bool { return c.active && c.group.Leader(c.view) == c.cfg.ID }
-
-func (c *Core) send(to bft.ID, m bft.Message) {
-	if to != c.cfg.ID {
-		c.out.Send = append(c.out.Send, bft.Outgoing{To: to, Message: m})
-	}
-}
-
-func (c *Core) broadcast(m bft.Message) {
-	for _, id := range c.group.Members {
-		c.send(id, m)
-	}
-}
-
 // atOnce tells all what promises nothing.
 func (c *Core) atOnce(m bft.Message) {
-	for _, id := range c.group.Members {
-		if id != c.cfg.ID {
-			c.out.AtOnce = append(c.out.AtOnce, bft.Outgoing{To: id, Message: m})
+	for _, id := range c.Group.Members {
+		if id != c.ID {
+			c.Out.AtOnce = append(c.Out.AtOnce, bft.Outgoing{To: id, Message: m})
 		}
 	}
-}
-
-func (c *Core) persist(r bft.Record) { c.out.Persist = append(c.out.Persist, r) }
-
-func (c *Core) fault(format string, args ...any) {
-	if c.out.Fault == nil {
-		c.out.Fault = fmt.Errorf("pbft: "+format, args...)
-	}
-}
-
-// signedBy reports whether the signatures are of at least quorum different members of g.
-func (c *Core) signedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
-	return g.Signed(c.oracle, g.Quorum(), statement, signatures)
 }

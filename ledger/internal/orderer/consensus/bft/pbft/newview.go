@@ -3,21 +3,21 @@ package pbft
 import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
 func (c *Core) onNewView(m *NewView) {
-	if m.Epoch != c.group.Epoch || m.View == 0 || m.View < c.view || m.View == c.view && c.active {
+	if m.Epoch != c.Group.Epoch || m.View == 0 || m.View < c.InView || m.View == c.InView && c.Active {
 		return
 	}
-	if len(m.Changes) < c.group.Quorum() || len(m.Changes) > len(c.group.Members) {
+	if len(m.Changes) < c.Group.Quorum() || len(m.Changes) > len(c.Group.Members) {
 		return
 	}
-	seen := make([]bool, len(c.group.Members))
+	seen := make([]bool, len(c.Group.Members))
 	for _, change := range m.Changes {
-		at := c.group.Index(change.Replica)
+		at := c.Group.Index(change.Replica)
 		if at < 0 || seen[at] || change.Epoch != m.Epoch || change.View != m.View {
 			return
 		}
 		seen[at] = true
 	}
-	if !c.oracle.Verify(c.group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
+	if !c.Oracle.Verify(c.Group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
 		return
 	}
 	for _, change := range m.Changes {
@@ -82,19 +82,19 @@ func (c *Core) install(m *NewView) {
 	}
 	c.turn(m.View)
 	c.adopt(base)
-	if m.Epoch != c.group.Epoch {
+	if m.Epoch != c.Group.Epoch {
 		return
 	}
-	c.active, c.newView = true, m
+	c.Active, c.newView = true, m
 	c.base = base.Seq + uint64(len(chosen))
 	c.next, c.last = c.base+1, max(c.applied, c.base)
 	c.beginSparing(c.last)
-	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: c.view, Active: true, Base: c.base})
-	c.statusAt = c.now + c.cfg.Resend
+	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: c.InView, Active: true, Base: c.base})
+	c.statusAt = c.Now + c.cfg.Resend
 	for i, ch := range chosen {
 		c.acceptChoice(base.Seq+1+uint64(i), ch, bodies[base.Seq+1+uint64(i)])
 	}
-	c.forward()
+	c.Forward()
 }
 
 func (c *Core) acceptChoice(seq uint64, ch choice, body *bft.Entry) {
@@ -103,10 +103,10 @@ func (c *Core) acceptChoice(seq uint64, ch choice, body *bft.Entry) {
 		return
 	}
 	if s.decided && s.decision != ch.digest {
-		if s.decidedIn >= c.view {
+		if s.decidedIn >= c.InView {
 			return // the view has begun otherwise for others, or a later one has: this replica votes for nothing else
 		}
-		c.fault("entry %d is decided as %s, and view %d begins with %s: more replicas lie than the group endures", seq, s.decision, c.view, ch.digest)
+		c.Fault("entry %d is decided as %s, and view %d begins with %s: more replicas lie than the group endures", seq, s.decision, c.InView, ch.digest)
 		return
 	}
 	if body == nil {
@@ -114,7 +114,7 @@ func (c *Core) acceptChoice(seq uint64, ch choice, body *bft.Entry) {
 	}
 	c.accept(seq, s, ch.digest, body)
 	if body == nil {
-		c.want(seq, ch.digest)
+		c.Want(seq, ch.digest)
 		return
 	}
 	c.vote(seq, s)

@@ -81,7 +81,7 @@ func (c *Core) slot(seq uint64) *slot {
 	}
 	s := c.slots[seq]
 	if s == nil {
-		s = &slot{prepares: make([]vote, len(c.group.Members)), commits: make([]vote, len(c.group.Members)), told: make([]vote, len(c.group.Members))}
+		s = &slot{prepares: make([]vote, len(c.Group.Members)), commits: make([]vote, len(c.Group.Members)), told: make([]vote, len(c.Group.Members))}
 		c.slots[seq] = s
 	}
 	return s
@@ -90,25 +90,25 @@ func (c *Core) slot(seq uint64) *slot {
 // propose makes entries of what waits, as long as this replica leads, may have more under way, and it is time for more.
 func (c *Core) propose() {
 	c.proposeAt = 0
-	for c.leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.configured() {
+	for c.Leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.configured() {
 		c.next = max(c.next, c.base+1, c.stable.Seq+1)
 		if c.next > c.stable.Seq+c.cfg.Window || c.next > c.applied+c.cfg.Overlap {
 			return
 		}
 		if wait := c.pacer.Wait(c.clock()); wait > 0 {
-			if waiting, _ := c.pending.Shelved(); waiting > 0 {
-				c.proposeAt = c.now + wait
+			if waiting, _ := c.Pending.Shelved(); waiting > 0 {
+				c.proposeAt = c.Now + wait
 			}
 			return
 		}
-		if ripe := c.pending.Ripe(c.cfg.MarkWait); ripe > c.now {
+		if ripe := c.Pending.Ripe(c.cfg.MarkWait); ripe > c.Now {
 			c.proposeAt = ripe
 			return
 		}
-		entry := c.pending.Batch()
+		entry := c.Pending.Batch()
 		if entry == nil {
-			if waiting, _ := c.pending.Shelved(); waiting > 0 {
-				c.proposeAt = c.now
+			if waiting, _ := c.Pending.Shelved(); waiting > 0 {
+				c.proposeAt = c.Now
 			}
 			return
 		}
@@ -121,13 +121,13 @@ func (c *Core) propose() {
 		c.pacer.Proposed(c.clock(), c.crowds(entry) || seq > c.applied+1)
 		c.pacer.Appended(seq, c.clock())
 		c.accept(seq, s, entry.Digest(), entry)
-		proposal := &PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: entry}
+		proposal := &PrePrepare{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, Entry: entry}
 		if c.cfg.ProposeAtOnce && c.pacer.Spacing() == 0 && c.begun() { // a message more costs a crowd more than a disk's time
 			c.atOnce(proposal)
 			c.vote(seq, s)
 		} else {
-			proposal.Signature = s.prepares[c.group.Index(c.cfg.ID)].signature
-			c.broadcast(proposal)
+			proposal.Signature = s.prepares[c.Group.Index(c.ID)].signature
+			c.Broadcast(proposal)
 		}
 		c.checkPrepared(seq, s)
 	}
@@ -135,20 +135,20 @@ func (c *Core) propose() {
 
 // crowds reports whether an entry has more than one client's transaction. It has one mark at most.
 func (c *Core) crowds(e *bft.Entry) bool {
-	return len(e.Txs) > 2 || len(e.Txs) == 2 && !slices.ContainsFunc(e.Txs, c.oracle.Mark)
+	return len(e.Txs) > 2 || len(e.Txs) == 2 && !slices.ContainsFunc(e.Txs, c.Oracle.Mark)
 }
 
 // begun reports whether others have this view's beginning. It waits for the disk, and a proposal that overtakes it is dropped.
-func (c *Core) begun() bool { return c.applied > c.base || c.view == 0 && c.base == 0 }
+func (c *Core) begun() bool { return c.applied > c.base || c.InView == 0 && c.base == 0 }
 
 func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
-	if m.Epoch != c.group.Epoch || m.View != c.view || !c.active || !c.member() || m.Seq <= c.base || m.Seq > c.here+2*c.cfg.Window {
+	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Active || !c.Member() || m.Seq <= c.base || m.Seq > c.here+2*c.cfg.Window {
 		return
 	}
 	if c.closing != 0 && m.Seq > c.closing {
 		return // a configuration is the last entry of its epoch
 	}
-	if from != c.group.Leader(c.view) {
+	if from != c.Leader() {
 		return
 	}
 	s := c.slot(m.Seq)
@@ -161,10 +161,10 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 	}
 	digest := m.Entry.Digest()
 	votes := len(m.Signature) > 0 || !c.cfg.ProposeAtOnce
-	if votes && !still && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
+	if votes && !still && !c.Oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
 		return
 	}
-	at := c.group.Index(from)
+	at := c.Group.Index(from)
 	if s.prepares[at].cast && s.prepares[at].digest != digest {
 		return // the leader's vote is for another one
 	}
@@ -182,13 +182,13 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 
 // proper reports whether a leader may propose the entry.
 func (c *Core) proper(e *bft.Entry) bool {
-	return e.Proper(c.oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
+	return e.Proper(c.Oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
 }
 
 // accept takes an entry for a sequence number in this view, durably, and signs the vote for it.
 func (c *Core) accept(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) {
 	c.take(seq, s, digest, entry)
-	c.persist(&AcceptRecord{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: digest, Entry: entry})
+	c.Persist(&AcceptRecord{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, Digest: digest, Entry: entry})
 	if entry != nil {
 		c.castOwn(seq, s)
 	}
@@ -196,7 +196,7 @@ func (c *Core) accept(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) 
 
 // take is accept's part that promises nothing.
 func (c *Core) take(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) {
-	s.accepted, s.view, s.digest, s.entry, s.since = true, c.view, digest, entry, c.now
+	s.accepted, s.view, s.digest, s.entry, s.since = true, c.InView, digest, entry, c.Now
 	c.last = max(c.last, seq)
 	if entry == nil {
 		return
@@ -207,41 +207,41 @@ func (c *Core) take(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) {
 	if entry.Config {
 		c.closing = seq
 	}
-	c.pending.Proposed(entry)
+	c.Pending.Proposed(entry)
 }
 
 // castOwn is this replica's vote for what it has accepted.
 func (c *Core) castOwn(seq uint64, s *slot) {
-	if at := c.group.Index(c.cfg.ID); at >= 0 {
-		signature := c.oracle.Sign(PrepareStatement(c.cfg.Domain, c.group.Epoch, c.view, seq, s.digest))
-		s.prepares[at] = vote{cast: true, view: c.view, digest: s.digest, signature: signature}
+	if at := c.Group.Index(c.ID); at >= 0 {
+		signature := c.Oracle.Sign(PrepareStatement(c.cfg.Domain, c.Group.Epoch, c.InView, seq, s.digest))
+		s.prepares[at] = vote{cast: true, view: c.InView, digest: s.digest, signature: signature}
 	}
 }
 
 // vote tells the others of this replica's vote.
 func (c *Core) vote(seq uint64, s *slot) {
-	if at := c.group.Index(c.cfg.ID); at >= 0 {
-		c.broadcast(&Prepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: s.digest, Signature: s.prepares[at].signature})
+	if at := c.Group.Index(c.ID); at >= 0 {
+		c.Broadcast(&Prepare{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, Digest: s.digest, Signature: s.prepares[at].signature})
 	}
 }
 
 func (c *Core) onPrepare(from bft.ID, m *Prepare) {
 	// Votes for a view whose beginning has not come yet are kept: they overtake it.
-	if m.Epoch != c.group.Epoch || m.View != c.view {
+	if m.Epoch != c.Group.Epoch || m.View != c.InView {
 		return
 	}
 	s := c.slot(m.Seq)
 	if s == nil {
 		return
 	}
-	if s.preparedIn(c.view) {
+	if s.preparedIn(c.InView) {
 		return // a quorum has voted: one more vote is not worth its verification
 	}
-	at := c.group.Index(from)
+	at := c.Group.Index(from)
 	if s.prepares[at].cast {
 		return
 	}
-	if !s.unvoted && !c.oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.Digest), m.Signature) {
+	if !s.unvoted && !c.Oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.Digest), m.Signature) {
 		return
 	}
 	s.prepares[at] = vote{cast: true, unverified: s.unvoted, view: m.View, digest: m.Digest, signature: m.Signature}
@@ -250,37 +250,37 @@ func (c *Core) onPrepare(from bft.ID, m *Prepare) {
 
 // checkPrepared commits to what a quorum has voted for.
 func (c *Core) checkPrepared(seq uint64, s *slot) {
-	if !s.accepted || s.view != c.view || s.entry == nil || s.preparedIn(c.view) || s.unvoted {
+	if !s.accepted || s.view != c.InView || s.entry == nil || s.preparedIn(c.InView) || s.unvoted {
 		return
 	}
 	var signatures []bft.Signature
 	for at, v := range s.prepares {
 		if v.cast && v.digest == s.digest {
-			signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
+			signatures = append(signatures, bft.Signature{By: c.Group.Members[at], Bytes: v.signature})
 		}
 	}
-	if len(signatures) < c.group.Quorum() {
+	if len(signatures) < c.Group.Quorum() {
 		return
 	}
-	s.prepared, s.preparedEntry = &Prepared{View: c.view, Seq: seq, Digest: s.digest, Signatures: signatures}, s.entry
-	c.persist(&PreparedRecord{Epoch: c.group.Epoch, Prepared: *s.prepared})
-	if at := c.group.Index(c.cfg.ID); at >= 0 {
-		s.commits[at] = vote{cast: true, view: c.view, digest: s.digest}
-		c.broadcast(&Commit{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: s.digest})
+	s.prepared, s.preparedEntry = &Prepared{View: c.InView, Seq: seq, Digest: s.digest, Signatures: signatures}, s.entry
+	c.Persist(&PreparedRecord{Epoch: c.Group.Epoch, Prepared: *s.prepared})
+	if at := c.Group.Index(c.ID); at >= 0 {
+		s.commits[at] = vote{cast: true, view: c.InView, digest: s.digest}
+		c.Broadcast(&Commit{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, Digest: s.digest})
 	}
 	c.checkDecided(seq, s)
 }
 
 // onCommit counts in any view: what a quorum has committed to is decided, whoever leads by then.
 func (c *Core) onCommit(from bft.ID, m *Commit) {
-	if m.Epoch != c.group.Epoch {
+	if m.Epoch != c.Group.Epoch {
 		return
 	}
 	s := c.slot(m.Seq)
 	if s == nil {
 		return
 	}
-	at := c.group.Index(from)
+	at := c.Group.Index(from)
 	if m.Decided {
 		if !s.told[at].cast {
 			s.told[at] = vote{cast: true, digest: m.Digest}
@@ -310,7 +310,7 @@ func (c *Core) checkDecided(seq uint64, s *slot) {
 				votes++
 			}
 		}
-		if votes >= c.group.Quorum() {
+		if votes >= c.Group.Quorum() {
 			c.decide(seq, s, s.commits[i].view, s.commits[i].digest)
 			return
 		}
@@ -326,7 +326,7 @@ func (c *Core) checkTold(seq uint64, s *slot, digest bft.Digest) {
 			votes++
 		}
 	}
-	if !s.decided && votes >= c.group.Weak() {
+	if !s.decided && votes >= c.Group.Weak() {
 		c.decide(seq, s, byWord, digest)
 	}
 }
@@ -337,6 +337,6 @@ func (c *Core) decide(seq uint64, s *slot, view uint64, digest bft.Digest) {
 	s.decided, s.decidedIn, s.decision, s.decidedEntry = true, view, digest, body
 	c.last = max(c.last, seq)
 	if body == nil {
-		c.want(seq, digest)
+		c.Want(seq, digest)
 	}
 }

@@ -59,18 +59,18 @@ func (c *Core) restore(records []bft.Record) {
 	}
 	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.applied
 	c.resync = !vouched && c.applied > c.stable.Seq && (c.closed || c.boundary(c.applied))
-	if at := c.group.Index(c.cfg.ID); at >= 0 {
+	if at := c.Group.Index(c.ID); at >= 0 {
 		for _, cp := range c.own {
-			c.votes.Add(at, cp.Seq, cp, c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp)))
+			c.votes.Add(at, cp.Seq, cp, c.Oracle.Sign(CheckpointStatement(c.cfg.Domain, cp)))
 		}
-		if !c.active {
+		if !c.Active {
 			c.keep(at, c.viewChange(), proven)
 		}
 	}
-	c.out = bft.Effects{}
+	c.Out = bft.Effects{}
 	c.enterNext()
-	c.first = append(c.first, c.out.Persist...) // a crash came between the end of an epoch and the record of the next
-	c.out = bft.Effects{}
+	c.first = append(c.first, c.Out.Persist...) // a crash came between the end of an epoch and the record of the next
+	c.Out = bft.Effects{}
 }
 
 func (c *Core) replay(r bft.Record) {
@@ -78,16 +78,16 @@ func (c *Core) replay(r bft.Record) {
 	case *StableRecord:
 		c.stable = r.Certificate
 	case *ViewRecord:
-		if r.Epoch != c.group.Epoch {
+		if r.Epoch != c.Group.Epoch {
 			c.enter()
 			return
 		}
 		c.turn(r.View)
-		c.active, c.base, c.next = r.Active, r.Base, r.Base+1
+		c.Active, c.base, c.next = r.Active, r.Base, r.Base+1
 		c.last = r.Base
 	case *AcceptRecord:
 		s := c.slot(r.Seq)
-		if s == nil || r.Epoch != c.group.Epoch {
+		if s == nil || r.Epoch != c.Group.Epoch {
 			return
 		}
 		s.accepted, s.view, s.digest, s.entry = true, r.View, r.Digest, r.Entry
@@ -96,23 +96,23 @@ func (c *Core) replay(r bft.Record) {
 			if r.Entry.Config {
 				c.closing = r.Seq
 			}
-			if r.View == c.view {
+			if r.View == c.InView {
 				c.castOwn(r.Seq, s)
 			}
 		}
 	case *PreparedRecord:
 		s := c.slot(r.Seq)
-		if s == nil || r.Epoch != c.group.Epoch {
+		if s == nil || r.Epoch != c.Group.Epoch {
 			return
 		}
 		prepared := r.Prepared
 		body := s.body(r.Digest)
 		s.prepared, s.preparedEntry = &prepared, body
-		if at := c.group.Index(c.cfg.ID); at >= 0 {
+		if at := c.Group.Index(c.ID); at >= 0 {
 			s.commits[at] = vote{cast: true, view: r.View, digest: r.Digest}
 		}
 	case *VoteRecord:
-		if r.Checkpoint.Epoch == c.group.Epoch {
+		if r.Checkpoint.Epoch == c.Group.Epoch {
 			c.own = append(c.own, r.Checkpoint)
 		}
 	}
@@ -131,7 +131,7 @@ func (c *Core) Records() []bft.Record {
 		records = append(records, &VoteRecord{Checkpoint: cp})
 	}
 	// What is prepared was accepted in its own view.
-	epoch := c.group.Epoch
+	epoch := c.Group.Epoch
 	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil && s.prepared != nil {
 			records = append(records,
@@ -139,7 +139,7 @@ func (c *Core) Records() []bft.Record {
 				&PreparedRecord{Epoch: epoch, Prepared: *s.prepared})
 		}
 	}
-	records = append(records, &ViewRecord{Epoch: epoch, View: c.view, Active: c.active, Base: c.base})
+	records = append(records, &ViewRecord{Epoch: epoch, View: c.InView, Active: c.Active, Base: c.base})
 	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil && s.accepted && !s.unvoted {
 			records = append(records, &AcceptRecord{Epoch: epoch, View: s.view, Seq: seq, Digest: s.digest, Entry: s.entry})

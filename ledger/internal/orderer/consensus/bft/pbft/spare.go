@@ -41,9 +41,9 @@ func (c *Core) beginSparing(applied uint64) {
 // keepsStill reports whether this replica is a spare for a proposal of the present leader's. It takes part where an epoch
 // ends. What it keeps unverified is no larger than usual entries are.
 func (c *Core) keepsStill(seq uint64, e *bft.Entry) bool {
-	n := uint64(len(c.group.Members))
-	place := (uint64(c.group.Index(c.cfg.ID)) + n - c.view%n) % n
-	if c.cfg.SpareWait == 0 || place < uint64(c.group.Quorum()) {
+	n := uint64(len(c.Group.Members))
+	place := (uint64(c.Group.Index(c.ID)) + n - c.InView%n) % n
+	if c.cfg.SpareWait == 0 || place < uint64(c.Group.Quorum()) {
 		return false
 	}
 	if e.Config || len(e.Txs) == 0 || len(e.Txs) > c.cfg.BatchTxs || e.Size() > c.cfg.BatchBytes {
@@ -66,7 +66,7 @@ func (c *Core) keepStill(seq uint64, s *slot, digest bft.Digest, entry *bft.Entr
 // when these are no longer needed.
 func (c *Core) timeDecided(s *slot, digest bft.Digest) {
 	if s.accepted && !s.unvoted && s.since != 0 && s.digest == digest {
-		c.spares.took += (min(c.now-s.since, c.cfg.SpareWait) - c.spares.took) / spareWeight
+		c.spares.took += (min(c.Now-s.since, c.cfg.SpareWait) - c.spares.took) / spareWeight
 	}
 }
 
@@ -76,7 +76,7 @@ func (c *Core) lateAt() bft.Time {
 		seq := c.spares.late[0]
 		if s := c.slots[seq]; s != nil && s.unvoted && !s.decided {
 			if seq <= c.spares.due {
-				return max(c.now, 1)
+				return max(c.Now, 1)
 			}
 			return s.since + min(max(spareWaits*c.spares.took, c.cfg.SpareWait/spareRange), c.cfg.SpareWait)
 		}
@@ -88,7 +88,7 @@ func (c *Core) lateAt() bft.Time {
 // a proposal, and other messages go between.
 func (c *Core) watchSpared() {
 	at := c.lateAt()
-	if at == 0 || c.now < at {
+	if at == 0 || c.Now < at {
 		return
 	}
 	seq := c.spares.late[0]
@@ -119,8 +119,8 @@ func (c *Core) castLate(seq uint64, s *slot) {
 	for at := range s.prepares {
 		if v := &s.prepares[at]; v.unverified {
 			v.unverified = false
-			statement := PrepareStatement(c.cfg.Domain, c.group.Epoch, v.view, seq, v.digest)
-			if !c.oracle.Verify(c.group.Members[at], statement, v.signature) {
+			statement := PrepareStatement(c.cfg.Domain, c.Group.Epoch, v.view, seq, v.digest)
+			if !c.Oracle.Verify(c.Group.Members[at], statement, v.signature) {
 				*v = vote{}
 			}
 		}

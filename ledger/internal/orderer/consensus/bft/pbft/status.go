@@ -4,27 +4,27 @@ import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
 // sendStatus tells where this replica stands, and asks again for what it misses.
 func (c *Core) sendStatus() {
-	c.statusAt = c.now + c.cfg.Resend
+	c.statusAt = c.Now + c.cfg.Resend
 	if !c.busy() {
 		c.statusAt += (bft.IdleResends - 1) * c.cfg.Resend
 	}
-	m := &Status{Epoch: c.group.Epoch, View: c.view, Active: c.active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
+	m := &Status{Epoch: c.Group.Epoch, View: c.InView, Active: c.Active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
 	for i := range uint64(64) {
 		if s := c.slots[c.applied+1+i]; s != nil && s.accepted && s.entry != nil {
 			m.Seen |= 1 << i
 		}
 	}
-	c.broadcast(m)
+	c.Broadcast(m)
 	for seq := c.floor() + 1; seq <= c.last; seq++ {
 		s := c.slots[seq]
 		if s == nil {
 			continue
 		}
 		if s.accepted && s.entry == nil {
-			c.want(seq, s.digest)
+			c.Want(seq, s.digest)
 		}
 		if s.decided && s.decidedEntry == nil {
-			c.want(seq, s.decision)
+			c.Want(seq, s.decision)
 		}
 	}
 	c.countChanges()
@@ -35,41 +35,28 @@ func (c *Core) sendStatus() {
 func (c *Core) progresses() bool {
 	before := c.appliedThen
 	c.appliedThen = c.applied
-	return c.applied > before && c.active && !c.closed && c.fetching == 0 && c.behind == 0 && len(c.own) < 2
+	return c.applied > before && c.Active && !c.closed && c.fetching == 0 && c.behind == 0 && len(c.own) < 2
 }
 
 // busy reports whether the replica waits for something that messages of others would bring.
 func (c *Core) busy() bool {
-	return !c.active || c.pending.Len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0
-}
-
-// want asks another replica each time.
-func (c *Core) want(seq uint64, digest bft.Digest) {
-	m := &bft.Want{Epoch: c.group.Epoch, Seq: seq, Digest: digest}
-	for range c.group.Members {
-		to := c.group.Leader(c.view + c.asked)
-		c.asked++
-		if to != c.cfg.ID {
-			c.send(to, m)
-			return
-		}
-	}
+	return !c.Active || c.Pending.Len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0
 }
 
 func (c *Core) onWant(from bft.ID, m *bft.Want) {
-	if m.Epoch != c.group.Epoch {
+	if m.Epoch != c.Group.Epoch {
 		return
 	}
 	if s := c.slots[m.Seq]; s != nil {
-		if body := s.body(m.Digest); body != nil && c.ration.Take(from, c.now, body.Size()) {
-			c.send(from, &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
+		if body := s.body(m.Digest); body != nil && c.ration.Take(from, c.Now, body.Size()) {
+			c.Send(from, &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
 		}
 	}
 }
 
 func (c *Core) onHave(m *bft.Have) {
 	s := c.slots[m.Seq]
-	if m.Epoch != c.group.Epoch || s == nil {
+	if m.Epoch != c.Group.Epoch || s == nil {
 		return
 	}
 	digest := m.Entry.Digest()
@@ -81,7 +68,7 @@ func (c *Core) onHave(m *bft.Have) {
 		c.vote(m.Seq, s)
 		c.checkPrepared(m.Seq, s)
 	}
-	if !c.active && c.group.Leader(c.view) == c.cfg.ID && s.body(digest) == nil && c.named(m.Seq, digest) {
+	if !c.Active && c.Leader() == c.ID && s.body(digest) == nil && c.named(m.Seq, digest) {
 		if s.fetched == nil {
 			s.fetched = map[bft.Digest]*bft.Entry{}
 		}
@@ -107,32 +94,32 @@ func (c *Core) named(seq uint64, digest bft.Digest) bool {
 
 // onStatus sends what the other one misses.
 func (c *Core) onStatus(from bft.ID, m *Status) {
-	if !c.replies.Due(from, c.group, c.now, c.cfg.Resend) {
+	if !c.replies.Due(from, c.Group, c.Now, c.cfg.Resend) {
 		return
 	}
-	if m.Epoch < c.group.Epoch {
-		c.askedAt = c.now
+	if m.Epoch < c.Group.Epoch {
+		c.askedAt = c.Now
 	}
-	if m.Epoch > c.group.Epoch || m.Epoch == c.group.Epoch && (m.View > c.view || m.Last > c.last || m.Stable > c.stable.Seq) {
-		c.statusAt = min(c.statusAt, c.now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
+	if m.Epoch > c.Group.Epoch || m.Epoch == c.Group.Epoch && (m.View > c.InView || m.Last > c.last || m.Stable > c.stable.Seq) {
+		c.statusAt = min(c.statusAt, c.Now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
 	}
-	if m.Epoch < c.group.Epoch || m.Epoch == c.group.Epoch && m.Stable < c.stable.Seq {
-		c.send(from, c.proof(m.Epoch))
+	if m.Epoch < c.Group.Epoch || m.Epoch == c.Group.Epoch && m.Stable < c.stable.Seq {
+		c.Send(from, c.proof(m.Epoch))
 	}
-	if m.Epoch != c.group.Epoch || c.group.Index(from) < 0 || !c.member() {
+	if m.Epoch != c.Group.Epoch || c.Group.Index(from) < 0 || !c.Member() {
 		return
 	}
 	switch {
-	case !c.active && m.View <= c.view:
-		if own := c.changes[c.group.Index(c.cfg.ID)]; own != nil {
-			c.send(from, own)
+	case !c.Active && m.View <= c.InView:
+		if own := c.changes[c.Group.Index(c.ID)]; own != nil {
+			c.Send(from, own)
 		}
-	case c.active && c.newView != nil && (m.View < c.view || m.View == c.view && !m.Active):
-		c.send(from, c.newView)
+	case c.Active && c.newView != nil && (m.View < c.InView || m.View == c.InView && !m.Active):
+		c.Send(from, c.newView)
 	}
 	for _, cp := range c.own {
 		if cp.Seq > m.Stable {
-			c.send(from, &CheckpointVote{Checkpoint: cp, Signature: c.oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))})
+			c.Send(from, &CheckpointVote{Checkpoint: cp, Signature: c.Oracle.Sign(CheckpointStatement(c.cfg.Domain, cp))})
 		}
 	}
 	c.resend(from, m)
@@ -154,8 +141,8 @@ func (c *Core) proof(epoch uint64) *Proof {
 
 // resend repeats this replica's votes for entries that the other one has not applied.
 func (c *Core) resend(to bft.ID, m *Status) {
-	at := c.group.Index(c.cfg.ID)
-	together := c.active && m.Active && m.View == c.view
+	at := c.Group.Index(c.ID)
+	together := c.Active && m.Active && m.View == c.InView
 	for i := range uint64(bft.Resent) {
 		seq := m.Applied + 1 + i
 		s := c.slots[seq]
@@ -169,17 +156,17 @@ func (c *Core) resend(to bft.ID, m *Status) {
 				c.stepIn(seq, c.stillFor()) // who asks has waited long, and may have to again
 			}
 		case together && s.accepted && s.entry != nil:
-			if v := s.prepares[at]; c.leads() && seq > c.base && m.Seen&(1<<i) == 0 && c.ration.Take(to, c.now, s.entry.Size()) {
-				c.send(to, &PrePrepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Entry: s.entry, Signature: v.signature})
+			if v := s.prepares[at]; c.Leads() && seq > c.base && m.Seen&(1<<i) == 0 && c.ration.Take(to, c.Now, s.entry.Size()) {
+				c.Send(to, &PrePrepare{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, Entry: s.entry, Signature: v.signature})
 			} else {
-				c.send(to, &Prepare{Epoch: c.group.Epoch, View: c.view, Seq: seq, Digest: s.digest, Signature: v.signature})
+				c.Send(to, &Prepare{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, Digest: s.digest, Signature: v.signature})
 			}
 		}
 		if s.decided {
-			c.send(to, &Commit{Epoch: c.group.Epoch, Seq: seq, Digest: s.decision, Decided: true})
+			c.Send(to, &Commit{Epoch: c.Group.Epoch, Seq: seq, Digest: s.decision, Decided: true})
 		}
 		if v := s.commits[at]; v.cast {
-			c.send(to, &Commit{Epoch: c.group.Epoch, View: v.view, Seq: seq, Digest: v.digest})
+			c.Send(to, &Commit{Epoch: c.Group.Epoch, View: v.view, Seq: seq, Digest: v.digest})
 		}
 	}
 }
@@ -187,8 +174,8 @@ func (c *Core) resend(to bft.ID, m *Status) {
 // deadline is when time alone asks for something next.
 func (c *Core) deadline() bft.Time {
 	at := c.statusAt
-	if c.suspect.At != 0 {
-		at = min(at, c.suspect.At)
+	if c.Suspect.At != 0 {
+		at = min(at, c.Suspect.At)
 	}
 	if c.behind != 0 {
 		at = min(at, c.behind)
@@ -199,8 +186,8 @@ func (c *Core) deadline() bft.Time {
 	if c.proposeAt != 0 {
 		at = min(at, c.proposeAt)
 	}
-	if relay := c.pending.RelayAt(); relay != 0 && c.member() {
+	if relay := c.Pending.RelayAt(); relay != 0 && c.Member() {
 		at = min(at, relay)
 	}
-	return max(at, c.now+1)
+	return max(at, c.Now+1)
 }

@@ -9,18 +9,18 @@ import (
 // watch does what time alone asks for.
 func (c *Core) watch() {
 	c.watchLeader()
-	if c.behind != 0 && c.now >= c.behind {
+	if c.behind != 0 && c.Now >= c.behind {
 		c.fetch()
 	}
-	if c.member() {
-		c.relay()
+	if c.Member() {
+		c.Relay(c.cfg.Timeout / 2)
 	}
-	if at := c.now + c.cfg.Resend; c.statusAt > at && c.busy() {
+	if at := c.Now + c.cfg.Resend; c.statusAt > at && c.busy() {
 		c.statusAt = at
 	}
-	if c.now >= c.statusAt {
+	if c.Now >= c.statusAt {
 		if c.progresses() && c.busy() {
-			c.statusAt = c.now + c.cfg.Resend
+			c.statusAt = c.Now + c.cfg.Resend
 		} else {
 			c.sendStatus()
 		}
@@ -28,30 +28,30 @@ func (c *Core) watch() {
 }
 
 func (c *Core) watchLeader() {
-	c.suspect.At = 0
-	if c.leads() {
-		c.suspect.Heard(c.now)
+	c.Suspect.At = 0
+	if c.Leads() {
+		c.Suspect.Heard(c.Now)
 	}
-	oldest := c.pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
+	oldest := c.Pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
 	switch {
-	case !c.member() || c.fetching != 0:
-		c.suspect.Rest(c.now)
-	case !c.active:
-		c.suspect.Rest(c.now)
-		if c.suspect.BeginsLate(c.now) {
-			c.leave(c.view + 1)
+	case !c.Member() || c.fetching != 0:
+		c.Suspect.Rest(c.Now)
+	case !c.Active:
+		c.Suspect.Rest(c.Now)
+		if c.Suspect.BeginsLate(c.Now) {
+			c.leave(c.InView + 1)
 		}
-		if !c.active {
-			c.suspect.Await()
+		if !c.Active {
+			c.Suspect.Await()
 		}
 	case c.closed:
 		// Replicas that lack an entry of this epoch may need a view in which it is voted for again: who has applied it, and was
 		// restarted since, no longer has the votes that decided it.
-		if c.suspect.Look(c.now, nil, c.applied, c.remind) && c.suspect.Late(c.now) {
-			c.leave(c.view + 1)
+		if c.Suspect.Look(c.Now, nil, c.applied, c.Remind) && c.Suspect.Late(c.Now) {
+			c.leave(c.InView + 1)
 		}
-	case c.suspect.Look(c.now, oldest, c.underWay(), c.remind) && c.suspect.Late(c.now):
-		c.leave(c.view + 1)
+	case c.Suspect.Look(c.Now, oldest, c.underWay(), c.Remind) && c.Suspect.Late(c.Now):
+		c.leave(c.InView + 1)
 	}
 }
 
@@ -63,29 +63,24 @@ func (c *Core) underWay() uint64 {
 	return 0
 }
 
-// remind brings the leader a transaction that it should have.
-func (c *Core) remind(tx []byte) {
-	c.send(c.group.Leader(c.view), &bft.Request{Txs: [][]byte{tx}})
-}
-
 // leave gives up all views before this one.
 func (c *Core) leave(view uint64) {
 	c.suspicions++
-	c.suspect.GaveUp()
+	c.Suspect.GaveUp()
 	c.turn(view)
-	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})
+	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: view})
 	own := c.viewChange()
-	c.keep(c.group.Index(c.cfg.ID), own, proven)
-	c.broadcast(own)
+	c.keep(c.Group.Index(c.ID), own, proven)
+	c.Broadcast(own)
 	c.countChanges()
 }
 
 // turn forgets what belongs to the view before. Where this replica has left for the view already, votes for it have come:
 // they overtake its beginning.
 func (c *Core) turn(view uint64) {
-	later := view != c.view
-	c.view, c.active, c.newView, c.closing, c.base = view, false, nil, 0, 0
-	c.suspect.Turn()
+	later := view != c.InView
+	c.InView, c.Active, c.newView, c.closing, c.base = view, false, nil, 0, 0
+	c.Suspect.Turn()
 	c.pacer.Forget()
 	c.beginSparing(c.applied) // the leader before could have entries take long
 	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
@@ -99,27 +94,27 @@ func (c *Core) turn(view uint64) {
 			s.accepted, s.unvoted, s.entry, s.fetched = false, false, nil, nil
 		}
 	}
-	c.pending.Reshelve()
+	c.Pending.Reshelve()
 }
 
 // viewChange is what this replica holds prepared.
 func (c *Core) viewChange() *ViewChange {
-	m := &ViewChange{Epoch: c.group.Epoch, View: c.view, Stable: c.stable, Replica: c.cfg.ID}
+	m := &ViewChange{Epoch: c.Group.Epoch, View: c.InView, Stable: c.stable, Replica: c.ID}
 	for seq := c.stable.Seq + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil && s.prepared != nil {
 			m.Prepared = append(m.Prepared, *s.prepared)
 		}
 	}
-	m.Signature = c.oracle.Sign(m.Statement(c.cfg.Domain))
+	m.Signature = c.Oracle.Sign(m.Statement(c.cfg.Domain))
 	return m
 }
 
 func (c *Core) onViewChange(m *ViewChange) {
-	at := c.group.Index(m.Replica)
-	if m.Epoch != c.group.Epoch || at < 0 || !c.member() {
+	at := c.Group.Index(m.Replica)
+	if m.Epoch != c.Group.Epoch || at < 0 || !c.Member() {
 		return
 	}
-	if m.View < c.view || m.View == c.view && c.active {
+	if m.View < c.InView || m.View == c.InView && c.Active {
 		return
 	}
 	if old := c.changes[at]; old != nil && m.View <= old.View {
@@ -130,7 +125,7 @@ func (c *Core) onViewChange(m *ViewChange) {
 	}
 	c.keep(at, m, unproven)
 	c.adopt(m.Stable)
-	if m.Epoch != c.group.Epoch {
+	if m.Epoch != c.Group.Epoch {
 		return
 	}
 	c.join()
@@ -141,44 +136,44 @@ func (c *Core) onViewChange(m *ViewChange) {
 func (c *Core) join() {
 	later, lowest := 0, uint64(0)
 	for _, m := range c.changes {
-		if m == nil || m.View <= c.view {
+		if m == nil || m.View <= c.InView {
 			continue
 		}
 		if later++; lowest == 0 || m.View < lowest {
 			lowest = m.View
 		}
 	}
-	if later >= c.group.Weak() {
+	if later >= c.Group.Weak() {
 		c.leave(lowest)
 	}
 }
 
 // countChanges starts the wait for a new view once a quorum wants it, and leads that view where it is ours.
 func (c *Core) countChanges() {
-	if c.active {
+	if c.Active {
 		return
 	}
 	left := 0
 	var usable []*ViewChange
 	for at, m := range c.changes {
-		if m == nil || m.View < c.view {
+		if m == nil || m.View < c.InView {
 			continue
 		}
 		left++
-		if m.View == c.view && c.group.Leader(c.view) == c.cfg.ID && c.provenChange(m) && c.hasBodies(at) {
+		if m.View == c.InView && c.Leader() == c.ID && c.provenChange(m) && c.hasBodies(at) {
 			usable = append(usable, m)
 		}
 	}
-	quorum := c.group.Quorum()
+	quorum := c.Group.Quorum()
 	if left >= quorum {
-		c.suspect.Begin(c.now, false)
+		c.Suspect.Begin(c.Now, false)
 	}
 	if len(usable) < quorum {
 		return
 	}
-	m := &NewView{Epoch: c.group.Epoch, View: c.view, Changes: usable[:quorum]}
-	m.Signature = c.oracle.Sign(m.Statement(c.cfg.Domain))
-	c.broadcast(m)
+	m := &NewView{Epoch: c.Group.Epoch, View: c.InView, Changes: usable[:quorum]}
+	m.Signature = c.Oracle.Sign(m.Statement(c.cfg.Domain))
+	c.Broadcast(m)
 	c.install(m)
 }
 
@@ -186,7 +181,7 @@ func (c *Core) countChanges() {
 // after a while: each that comes has the changes counted anew, and would have all others asked for. A new leader counts
 // only such view changes, so that each entry it proposes can be had from it.
 func (c *Core) hasBodies(at int) bool {
-	m, all, asks := c.changes[at], true, c.now >= c.askAt[at]
+	m, all, asks := c.changes[at], true, c.Now >= c.askAt[at]
 	for _, p := range m.Prepared {
 		s := c.slot(p.Seq)
 		if s == nil { // below this replica's own floor: what a new view says of it is settled
@@ -197,8 +192,8 @@ func (c *Core) hasBodies(at int) bool {
 		}
 		all = false
 		if asks {
-			c.send(m.Replica, &bft.Want{Epoch: c.group.Epoch, Seq: p.Seq, Digest: p.Digest})
-			c.askAt[at] = c.now + c.cfg.Resend/2 // before the next status, which counts too
+			c.Send(m.Replica, &bft.Want{Epoch: c.Group.Epoch, Seq: p.Seq, Digest: p.Digest})
+			c.askAt[at] = c.Now + c.cfg.Resend/2 // before the next status, which counts too
 		}
 	}
 	return all
@@ -220,7 +215,7 @@ func (c *Core) keep(at int, m *ViewChange, p proof) {
 
 // kept reports whether a view change is the latest of its member's, at that place.
 func (c *Core) kept(m *ViewChange) (at int, is bool) {
-	if at = c.group.Index(m.Replica); at < 0 || c.changes[at] == nil {
+	if at = c.Group.Index(m.Replica); at < 0 || c.changes[at] == nil {
 		return at, false
 	}
 	own := c.changes[at]
@@ -233,7 +228,7 @@ func (c *Core) signedChange(m *ViewChange) bool {
 	if _, is := c.kept(m); is {
 		return true
 	}
-	if !c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature) {
+	if !c.Oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature) {
 		return false
 	}
 	return c.provenStable(m.Stable)
@@ -262,7 +257,7 @@ func (c *Core) provesPrepared(m *ViewChange) bool {
 			return false
 		}
 		before = p.Seq
-		if !c.signedBy(c.group, PrepareStatement(c.cfg.Domain, m.Epoch, p.View, p.Seq, p.Digest), p.Signatures) {
+		if !c.SignedBy(c.Group, PrepareStatement(c.cfg.Domain, m.Epoch, p.View, p.Seq, p.Digest), p.Signatures) {
 			return false
 		}
 	}
@@ -279,6 +274,6 @@ func (c *Core) provenStable(cert bft.Certificate) bool {
 	case cert.Same(c.stable):
 		return true
 	}
-	return cert.Epoch == c.group.Epoch && c.group.Allows(cert.Checkpoint) &&
-		c.signedBy(c.group, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures)
+	return cert.Epoch == c.Group.Epoch && c.Group.Allows(cert.Checkpoint) &&
+		c.SignedBy(c.Group, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures)
 }

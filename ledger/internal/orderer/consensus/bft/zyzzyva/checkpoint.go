@@ -14,7 +14,7 @@ func (v *vouched) equal(other *vouched) bool {
 
 // synced vouches for a state that is durable, and final as all that is applied.
 func (c *Core) synced(in bft.Synced) {
-	cp := bft.Checkpoint{Epoch: c.group.Epoch, Seq: in.Seq, State: in.State, Next: c.group}
+	cp := bft.Checkpoint{Epoch: c.Group.Epoch, Seq: in.Seq, State: in.State, Next: c.Group}
 	if c.closed && in.Seq == c.applied {
 		cp.Next = bft.Group{Epoch: in.Seq, Members: in.Members}
 	}
@@ -24,7 +24,7 @@ func (c *Core) synced(in bft.Synced) {
 	}
 	if in.Seq <= c.stable.Seq {
 		if in.Seq == c.stable.Seq && !cp.Equal(c.stable.Checkpoint) {
-			c.fault("the state after entry %d is %s, a quorum has %s", in.Seq, cp.State, c.stable.State)
+			c.Fault("the state after entry %d is %s, a quorum has %s", in.Seq, cp.State, c.stable.State)
 		}
 		return
 	}
@@ -33,11 +33,11 @@ func (c *Core) synced(in bft.Synced) {
 		return
 	}
 	c.own = append(c.own, vouched{cp, history})
-	c.persist(&VoteRecord{Checkpoint: cp, History: history})
-	if at := c.group.Index(c.cfg.ID); at >= 0 {
+	c.Persist(&VoteRecord{Checkpoint: cp, History: history})
+	if at := c.Group.Index(c.ID); at >= 0 {
 		m := c.checkpointVote(c.own[len(c.own)-1])
 		c.votes.Add(at, cp.Seq, vouched{cp, history}, m.Signature)
-		c.broadcast(m)
+		c.Broadcast(m)
 		c.checkStable(vouched{cp, history})
 	}
 }
@@ -45,26 +45,26 @@ func (c *Core) synced(in bft.Synced) {
 func (c *Core) checkpointVote(v vouched) *CheckpointVote {
 	return &CheckpointVote{
 		Checkpoint: v.Checkpoint, History: v.history,
-		Signature: c.oracle.Sign(CheckpointStatement(c.cfg.Domain, v.Checkpoint, v.history)),
+		Signature: c.Oracle.Sign(CheckpointStatement(c.cfg.Domain, v.Checkpoint, v.history)),
 	}
 }
 
 func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 	cp := m.Checkpoint
-	if cp.Epoch != c.group.Epoch || cp.Seq <= c.stable.Seq || !c.group.Allows(cp) {
+	if cp.Epoch != c.Group.Epoch || cp.Seq <= c.stable.Seq || !c.Group.Allows(cp) {
 		return
 	}
-	if !c.oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp, m.History), m.Signature) {
+	if !c.Oracle.Verify(from, CheckpointStatement(c.cfg.Domain, cp, m.History), m.Signature) {
 		return
 	}
-	c.votes.Add(c.group.Index(from), cp.Seq, vouched{cp, m.History}, m.Signature)
+	c.votes.Add(c.Group.Index(from), cp.Seq, vouched{cp, m.History}, m.Signature)
 	c.checkStable(vouched{cp, m.History})
 }
 
 // checkStable makes a stable checkpoint where a quorum vouches for the same.
 func (c *Core) checkStable(state vouched) {
 	signatures := c.votes.For(func(_ uint64, other vouched) bool { return other.equal(&state) })
-	if len(signatures) >= c.group.Quorum() {
+	if len(signatures) >= c.Group.Quorum() {
 		c.adopt(Stable{Checkpoint: state.Checkpoint, History: state.history, Signatures: signatures})
 	}
 }
@@ -76,7 +76,7 @@ func (c *Core) adopt(s Stable) {
 	}
 	for _, own := range c.own {
 		if own.Seq == s.Seq && !own.Checkpoint.Equal(s.Checkpoint) {
-			c.fault("the state after entry %d is %s, a quorum has %s", own.Seq, own.State, s.State)
+			c.Fault("the state after entry %d is %s, a quorum has %s", own.Seq, own.State, s.State)
 			return
 		}
 	}
@@ -89,7 +89,7 @@ func (c *Core) adopt(s Stable) {
 	case s.Seq > max(c.applied, c.fetching)+c.cfg.Window:
 		c.fetch() // nobody sends again what is so far behind, and what is kept here stays bounded
 	case c.fetching == 0 && c.applied < s.Seq && c.behind == 0:
-		c.behind = c.now + c.cfg.Resend // most often the entries are under way
+		c.behind = c.Now + c.cfg.Resend // most often the entries are under way
 	}
 	c.enterNext()
 }
@@ -100,13 +100,13 @@ func (c *Core) follow(s *Stable) {
 	history, known := c.historyAt(s.Seq)
 	before := c.stable.Seq
 	c.stable = *s
-	c.persist(&StableRecord{Stable: *s})
+	c.Persist(&StableRecord{Stable: *s})
 	switch {
 	case c.last < s.Seq || !known: // what comes next may lead there
 	case known && history == s.History:
 		c.believe(s.Seq)
 	case s.Seq <= c.applied:
-		c.fault("the history up to entry %d is %s, a quorum has %s", s.Seq, history, s.History)
+		c.Fault("the history up to entry %d is %s, a quorum has %s", s.Seq, history, s.History)
 	default:
 		c.astray(max(c.applied, before))
 	}
@@ -118,12 +118,12 @@ func (c *Core) astray(last uint64) {
 	if c.cert.Seq <= c.last {
 		return
 	}
-	if c.active && c.begun != nil && c.begun.Certificate.Seq <= c.stable.Seq {
+	if c.Active && c.begun != nil && c.begun.Certificate.Seq <= c.stable.Seq {
 		// It goes on in this view, where others count on its answers: it says so when it leaves.
 		c.cert = c.begun.Certificate
 		return
 	}
-	c.cert = Certificate{Epoch: c.group.Epoch, Seq: c.start.Seq, History: Beginning(c.group.Epoch), Start: true}
+	c.cert = Certificate{Epoch: c.Group.Epoch, Seq: c.start.Seq, History: Beginning(c.Group.Epoch), Start: true}
 }
 
 // anchor says what history the next entry goes on from, where the one before it is not here.
@@ -153,7 +153,7 @@ func (c *Core) collect() {
 	}
 	if c.applied >= c.stable.Seq {
 		c.behind = 0
-		if c.active {
+		if c.Active {
 			c.shed()
 		}
 	}
@@ -179,7 +179,7 @@ func (c *Core) shed() {
 
 // enterNext begins the next epoch once the end of this one is stable and applied.
 func (c *Core) enterNext() {
-	if c.closed && c.stable.Seq == c.applied && c.stable.Ends() && c.stable.Epoch == c.group.Epoch {
+	if c.closed && c.stable.Seq == c.applied && c.stable.Ends() && c.stable.Epoch == c.Group.Epoch {
 		c.enter()
 	}
 }
@@ -188,24 +188,24 @@ func (c *Core) enterNext() {
 // before.
 func (c *Core) enter() {
 	c.ends = append(c.ends, c.stable)
-	c.start, c.group = c.stable, c.stable.Next
-	c.view, c.active, c.base, c.closing = 0, true, c.stable.Seq, 0
+	c.start, c.Group = c.stable, c.stable.Next
+	c.InView, c.Active, c.base, c.closing = 0, true, c.stable.Seq, 0
 	c.closed, c.own = false, nil
 	c.truncate(c.stable.Seq)
 	clear(c.slots)
 	clear(c.early)
 	clear(c.rounds)
 	clear(c.bodies)
-	c.last, c.tip, c.final, c.settled = c.stable.Seq, Beginning(c.group.Epoch), max(c.applied, c.stable.Seq), c.stable.Seq
+	c.last, c.tip, c.final, c.settled = c.stable.Seq, Beginning(c.Group.Epoch), max(c.applied, c.stable.Seq), c.stable.Seq
 	c.certAt, c.settleAt = 0, 0
 	c.anchor(c.stable.Seq, c.tip)
 	c.resetEpoch()
 	c.reshelve()
 	c.recheck()
-	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: 0, Active: true})
-	c.statusAt = c.now
-	if c.member() {
-		c.forward()
+	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: 0, Active: true})
+	c.statusAt = c.Now
+	if c.Member() {
+		c.Forward()
 	}
 }
 
@@ -221,7 +221,7 @@ func (c *Core) arrived(seq uint64) {
 // The others would refuse a leader who proposes that.
 func (c *Core) recheck() {
 	if c.configured() {
-		c.pending.Recheck()
+		c.Pending.Recheck()
 	}
 }
 
@@ -233,7 +233,7 @@ func (c *Core) configured() bool { return c.here >= c.start.Seq }
 func (c *Core) onProof(m *Proof) {
 	// Those of an epoch whose members' keys come with a configuration that is still to be fetched cannot be verified yet:
 	// those before them count.
-	g := c.group
+	g := c.Group
 	if c.stable.Epoch == g.Epoch && c.stable.Ends() {
 		g = c.stable.Next
 	}
@@ -243,7 +243,7 @@ func (c *Core) onProof(m *Proof) {
 		if s.Epoch < g.Epoch || s.Seq <= c.stable.Seq {
 			continue
 		}
-		if s.Epoch != g.Epoch || !g.Allows(s.Checkpoint) || !c.signedBy(g, CheckpointStatement(c.cfg.Domain, s.Checkpoint, s.History), s.Signatures) {
+		if s.Epoch != g.Epoch || !g.Allows(s.Checkpoint) || !c.SignedBy(g, CheckpointStatement(c.cfg.Domain, s.Checkpoint, s.History), s.Signatures) {
 			break
 		}
 		fresh = append(fresh, *s)
@@ -252,15 +252,15 @@ func (c *Core) onProof(m *Proof) {
 		}
 		g = s.Next
 	}
-	epoch := c.group.Epoch
+	epoch := c.Group.Epoch
 	for i := range fresh {
-		if fresh[i].Epoch != c.group.Epoch {
+		if fresh[i].Epoch != c.Group.Epoch {
 			// The end of the epoch before is stable and not applied here: there is more to fetch than this.
 			c.enter()
 		}
 		c.adopt(fresh[i])
 	}
-	if c.group.Epoch != epoch && c.applied < c.stable.Seq {
+	if c.Group.Epoch != epoch && c.applied < c.stable.Seq {
 		c.fetch()
 	}
 }
@@ -272,7 +272,7 @@ func (c *Core) fetch() {
 		return
 	}
 	s := c.stable
-	if s.Ends() && s.Epoch == c.group.Epoch {
+	if s.Ends() && s.Epoch == c.Group.Epoch {
 		c.enter()
 	}
 	c.undo(c.applied)
@@ -281,7 +281,7 @@ func (c *Core) fetch() {
 		c.last, c.tip = s.Seq, c.stableHistory()
 		c.anchor(c.last, c.tip)
 	}
-	c.fetching, c.out.Fetch = s.Seq, s.certificate().FetchBy(c.cfg.ID)
+	c.fetching, c.Out.Fetch = s.Seq, s.certificate().FetchBy(c.ID)
 	c.collect()
 }
 
@@ -292,9 +292,9 @@ func (c *Core) fetched(in bft.Fetched) {
 	}
 	c.fetching, c.applied, c.executed, c.closed = 0, seq, seq, false
 	c.final = max(c.final, seq)
-	c.suspect.Progress()
-	c.pending.Drop(c.oracle.Known)
-	c.pending.Forget(in.Past)
+	c.Suspect.Progress()
+	c.Pending.Drop(c.Oracle.Known)
+	c.Pending.Forget(in.Past)
 	c.here = max(c.here, seq)
 	c.recheck()
 	c.collect()
@@ -304,7 +304,7 @@ func (c *Core) fetched(in bft.Fetched) {
 		}
 	}
 	if c.applied < c.stable.Seq {
-		c.behind = c.now + c.cfg.Resend
+		c.behind = c.Now + c.cfg.Resend
 	}
 	c.advance()
 }

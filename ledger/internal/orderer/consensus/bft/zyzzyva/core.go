@@ -9,9 +9,8 @@
 package zyzzyva
 
 import (
-	"fmt"
-
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/suspect"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/vouch"
@@ -48,18 +47,13 @@ type Config struct {
 
 // Core is one replica. It is made by New, and driven by Step alone.
 type Core struct {
-	cfg    Config
-	oracle bft.Oracle
-	now    bft.Time
-	out    bft.Effects
+	base.Replica
+	cfg Config
 
-	group   bft.Group
 	start   Stable   // that the epoch began with
 	ends    []Stable // of the epochs before, by epoch
-	view    uint64
-	active  bool
-	base    uint64 // sequence numbers up to it are the view's beginning; the leader orders after it
-	closing uint64 // sequence number of a configuration that is accepted; 0: none
+	base    uint64   // sequence numbers up to it are the view's beginning; the leader orders after it
+	closing uint64   // sequence number of a configuration that is accepted; 0: none
 
 	slots    map[uint64]*slot  // the history from floor to last
 	early    map[uint64]*Order // of this view, after last
@@ -92,7 +86,6 @@ type Core struct {
 	told []told // by member: what it says is final
 	walk *walk  // to what others say is final; nil: under way to nothing
 
-	pending  *pool.Pool
 	votes    *vouch.Votes[vouched]
 	own      []vouched     // what this replica has vouched for, above stable, ascending
 	accusers []bool        // by member, of this view
@@ -102,12 +95,10 @@ type Core struct {
 	askAt    bft.Time      // when it may be asked for what is missing of that
 	begun    *Start        // how it has begun, for those who have missed it
 	confirms []vote        // by member, of this view
-	suspect  suspect.Timer
 
 	statusAt   bft.Time
 	replies    bft.Replies // to statuses
 	ration     bft.Ration  // of entries that others ask for
-	asked      uint64      // counts requests for entries, so that each goes to another replica
 	suspicions uint64
 	askedAt    bft.Time     // when one of an epoch before told its status
 	first      []bft.Record // that the first step persists
@@ -117,20 +108,23 @@ type Core struct {
 // New starts a replica that has kept records.
 func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
 	c := &Core{
-		cfg: cfg, oracle: oracle, group: cfg.Group, active: true,
+		Replica: base.Replica{
+			Protocol: "zyzzyva", ID: cfg.ID, Oracle: oracle, Group: cfg.Group, Active: true,
+			Pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
+		},
+		cfg:   cfg,
 		slots: map[uint64]*slot{}, early: map[uint64]*Order{}, ran: map[uint64]bft.Digest{}, places: map[bft.Digest]uint64{},
 		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed},
-		pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
 		applied: state.Applied, here: state.Applied, closed: state.Closed, final: state.Applied, executed: state.Applied,
 	}
 	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
-	c.tip = Beginning(c.group.Epoch)
+	c.tip = Beginning(c.Group.Epoch)
 	c.anchor(0, c.tip)
 	c.resetEpoch()
 	if len(records) == 0 && state.Begin.Seq > 0 {
 		c.stable = Stable{Checkpoint: state.Begin}
 		c.enter()
-		c.first = []bft.Record{&StableRecord{Stable: c.stable}, &ViewRecord{Epoch: c.group.Epoch, Active: true}}
+		c.first = []bft.Record{&StableRecord{Stable: c.stable}, &ViewRecord{Epoch: c.Group.Epoch, Active: true}}
 	}
 	c.restore(records)
 	return c
@@ -138,27 +132,27 @@ func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *
 
 // resetEpoch forgets what belongs to an epoch's members.
 func (c *Core) resetEpoch() {
-	n := len(c.group.Members)
-	c.votes, c.changes, c.locals, c.told = vouch.New[vouched](c.group), make([]*ViewChange, n), make([]LocalCommit, n), make([]told, n)
+	n := len(c.Group.Members)
+	c.votes, c.changes, c.locals, c.told = vouch.New[vouched](c.Group), make([]*ViewChange, n), make([]LocalCommit, n), make([]told, n)
 	c.walk = nil
 	c.accusers, c.confirms = make([]bool, n), make([]vote, n)
 	c.newView, c.planned, c.begun = nil, nil, nil
-	c.suspect = suspect.Timer{
+	c.Suspect = suspect.Timer{
 		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Silence: bft.Silence(c.cfg.Resend),
 	}
-	c.cert = Certificate{Epoch: c.group.Epoch, Seq: c.start.Seq, History: Beginning(c.group.Epoch), Start: true}
+	c.cert = Certificate{Epoch: c.Group.Epoch, Seq: c.start.Seq, History: Beginning(c.Group.Epoch), Start: true}
 }
 
 // Step implements bft.Core.
 func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
-	c.now, c.out, c.known = max(now, c.now), bft.Effects{}, c.executed
+	c.Now, c.Out, c.known = max(now, c.Now), bft.Effects{}, c.executed
 	for _, r := range c.first {
-		c.persist(r)
+		c.Persist(r)
 	}
 	c.first = nil
 	if c.resync {
 		c.resync = false
-		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: c.applied, Sync: true})
+		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: c.applied, Sync: true})
 	}
 	switch in := in.(type) {
 	case bft.Submit:
@@ -175,23 +169,23 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.runAhead()
 	c.applyFinal()
 	c.watch()
-	c.out.Refused = append(c.out.Refused, c.pending.Refused()...)
-	c.out.Deadline = c.deadline()
-	return c.out
+	c.Out.Refused = append(c.Out.Refused, c.Pending.Refused()...)
+	c.Out.Deadline = c.deadline()
+	return c.Out
 }
 
 // View implements bft.Core.
 func (c *Core) View() bft.View {
 	return bft.View{
-		Group: c.group, View: c.view, Leader: c.group.Leader(c.view), Active: c.active, Fetching: c.fetching != 0, Applied: c.applied,
+		Group: c.Group, View: c.InView, Leader: c.Leader(), Active: c.Active, Fetching: c.fetching != 0, Applied: c.applied,
 		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots) + len(c.early) + len(c.rounds) + len(c.bodies),
-		Pending: c.pending.Len(), Suspicions: c.suspicions, Asked: c.askedAt,
+		Pending: c.Pending.Len(), Suspicions: c.suspicions, Asked: c.askedAt,
 	}
 }
 
 func (c *Core) receive(from bft.ID, m bft.Message) {
-	if from == c.group.Leader(c.view) {
-		c.suspect.Heard(c.now)
+	if from == c.Leader() {
+		c.Suspect.Heard(c.Now)
 	}
 	// Those who left the group, or are not in it yet, may ask and bring proofs; so may clients. Votes are the members'.
 	switch m := m.(type) {
@@ -211,7 +205,7 @@ func (c *Core) receive(from bft.ID, m bft.Message) {
 		c.onRequest(from, m)
 		return
 	}
-	if c.group.Index(from) < 0 || from == c.cfg.ID {
+	if c.Group.Index(from) < 0 || from == c.ID {
 		return
 	}
 	switch m := m.(type) {
@@ -242,33 +236,4 @@ func (c *Core) receive(from bft.ID, m bft.Message) {
 	case *bft.Have:
 		c.onHave(m)
 	}
-}
-
-func (c *Core) member() bool { return c.group.Index(c.cfg.ID) >= 0 }
-
-func (c *Core) leads() bool { return c.active && c.group.Leader(c.view) == c.cfg.ID }
-
-func (c *Core) send(to bft.ID, m bft.Message) {
-	if to != c.cfg.ID && to != 0 {
-		c.out.Send = append(c.out.Send, bft.Outgoing{To: to, Message: m})
-	}
-}
-
-func (c *Core) broadcast(m bft.Message) {
-	for _, id := range c.group.Members {
-		c.send(id, m)
-	}
-}
-
-func (c *Core) persist(r bft.Record) { c.out.Persist = append(c.out.Persist, r) }
-
-func (c *Core) fault(format string, args ...any) {
-	if c.out.Fault == nil {
-		c.out.Fault = fmt.Errorf("zyzzyva: "+format, args...)
-	}
-}
-
-// signedBy reports whether the signatures are of at least quorum different members of g.
-func (c *Core) signedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
-	return g.Signed(c.oracle, g.Quorum(), statement, signatures)
 }

@@ -9,7 +9,7 @@ var asPublished = mutanttest.New("the longest certificate wins, as published", "
 	"return c.Start == other.Start && c.Seq > other.Seq || !c.Start && other.Start || c.Start && other.Start && c.View > other.View").
 	And("settle.go", "	c.cert = cert\n", "	c.cert, c.trail = cert, c.digests(cert.Seq)\n").
 	And("core.go", "	cert     Certificate       // of the latest view\n", "	cert     Certificate\n	trail    []bft.Digest // of entries under cert\n").
-	And("checkpoint.go", "		if c.active {\n			c.shed()\n		}\n", "").
+	And("checkpoint.go", "		if c.Active {\n			c.shed()\n		}\n", "").
 	And("newview.go", "known && at == history && m.Certificate.View == latest.Certificate.View {", "known && at == history {").
 	And("viewchange.go", "	m.Digests = c.digests(c.last)\n", `	m.Digests = c.digests(c.last)
 	history, known := c.historyAt(c.cert.Seq)
@@ -23,18 +23,18 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("quorum one too small", "../group.go",
 		"return (len(g.Members)+g.Faulty())/2 + 1", "return max((len(g.Members)+g.Faulty())/2, 1)"),
 	mutanttest.New("one replica's word for f+1", "viewchange.go",
-		"switch weak := c.group.Weak(); {", "switch weak := max(c.group.Faulty(), 1); {").
-		And("told.go", "if equal < c.group.Weak() {", "if equal < max(c.group.Faulty(), 1) {"),
+		"switch weak := c.Group.Weak(); {", "switch weak := max(c.Group.Faulty(), 1); {").
+		And("told.go", "if equal < c.Group.Weak() {", "if equal < max(c.Group.Faulty(), 1) {"),
 	mutanttest.New("all but one for all", "settle.go",
-		"case n >= len(c.group.Members):", "case n >= max(len(c.group.Members)-1, 1):"),
+		"case n >= len(c.Group.Members):", "case n >= max(len(c.Group.Members)-1, 1):"),
 	mutanttest.New("a new view takes what one has", "newview.go",
-		"support := len(changes) - c.group.Faulty();", "support := 1;"),
+		"support := len(changes) - c.Group.Faulty();", "support := 1;"),
 	mutanttest.New("a new view takes what all have", "newview.go",
-		"support := len(changes) - c.group.Faulty();", "support := len(changes);"),
+		"support := len(changes) - c.Group.Faulty();", "support := len(changes);"),
 	mutanttest.New("anybody orders", "core.go",
 		"c.onOrder(m)", "c.onOrder(from, m)").
 		And("order.go", "onOrder(m *Order)", "onOrder(from bft.ID, m *Order)").
-		And("order.go", "	leader := c.group.Leader(c.view)\n", "	leader := from\n"),
+		And("order.go", "	leader := c.Leader()\n", "	leader := from\n"),
 	mutanttest.New("a second order replaces the first", "order.go",
 		"			c.twoOrders(m.Seq, s.history, s.order, m)\n", `			c.twoOrders(m.Seq, s.history, s.order, m)
 			if m.Seq > c.final {
@@ -51,8 +51,8 @@ var mutants = []mutanttest.Mutant{
 `).
 		And("order.go", "if m.History != Chain(c.tip, m.Entry.Digest()) {", "if false {"),
 	mutanttest.New("responses without a signature", "settle.go",
-		"if !c.oracle.Verify(from, ResponseStatement(", "if false && !c.oracle.Verify(from, ResponseStatement(").
-		And("settle.go", "return c.signedBy(c.group, ResponseStatement(", "return true || c.signedBy(c.group, ResponseStatement("),
+		"if !c.Oracle.Verify(from, ResponseStatement(", "if false && !c.Oracle.Verify(from, ResponseStatement(").
+		And("settle.go", "return c.SignedBy(c.Group, ResponseStatement(", "return true || c.SignedBy(c.Group, ResponseStatement("),
 	mutanttest.New("responses of another history count", "settle.go",
 		"if v.cast && v.history == s.history {", "if v.cast {").
 		And("settle.go", "if history, known := c.historyAt(l.Seq); known && history == l.History {", "if _, known := c.historyAt(l.Seq); known {"),
@@ -60,59 +60,59 @@ var mutants = []mutanttest.Mutant{
 		"	if c.configured() {\n", "	if false {\n"),
 	mutanttest.New("transactions without a signature", "order.go",
 		"return e.Proper(", "return true || e.Proper("),
-	mutanttest.New("a client's transaction stays another's", "order.go",
-		"if c.pending.Adopt(", "if false && c.pending.Adopt("),
+	mutanttest.New("a client's transaction stays another's", "../base/pending.go",
+		"return r.Pending.Adopt(", "return false && r.Pending.Adopt("),
 	mutanttest.New("no high mark", "order.go",
 		"func (c *Core) highest() uint64 { return c.stable.Seq + c.cfg.Window }", "func (c *Core) highest() uint64 { return 1 << 62 }"),
 	mutanttest.New("no low mark", "order.go",
-		"if !c.active && m.Seq <= c.stable.Seq {", "if false {"),
+		"if !c.Active && m.Seq <= c.stable.Seq {", "if false {"),
 	mutanttest.New("certificates of clients without proof", "settle.go",
 		"if !c.proven(cert) {", "if false {"),
 	mutanttest.New("view changes without a signature", "viewchange.go",
-		"return c.kept(m) || c.oracle.Verify(", "return true || c.oracle.Verify("),
+		"return c.kept(m) || c.Oracle.Verify(", "return true || c.Oracle.Verify("),
 	mutanttest.New("a new view without its leader's signature", "newview.go",
-		"if !c.oracle.Verify(c.group.Leader(m.View),", "if false && !c.oracle.Verify(c.group.Leader(m.View),"),
+		"if !c.Oracle.Verify(c.Group.Leader(m.View),", "if false && !c.Oracle.Verify(c.Group.Leader(m.View),"),
 	mutanttest.New("a new view of fewer than a quorum", "newview.go",
-		"if len(m.Changes) < c.group.Quorum() || ", "if "),
+		"if len(m.Changes) < c.Group.Quorum() || ", "if "),
 	mutanttest.New("a new view of one replica's many changes", "newview.go",
 		"at < 0 || seen[at] ||", "at < 0 ||"),
 	mutanttest.New("confirms without a signature", "newview.go",
-		"if !c.oracle.Verify(from, ConfirmStatement(", "if false && !c.oracle.Verify(from, ConfirmStatement("),
+		"if !c.Oracle.Verify(from, ConfirmStatement(", "if false && !c.Oracle.Verify(from, ConfirmStatement("),
 	mutanttest.New("a leader begins its view once more", "viewchange.go",
 		"if c.newView != nil || c.planned != nil {", "if c.newView != nil {"),
 	mutanttest.New("a view begins without a quorum's confirms", "newview.go",
-		"if len(signatures) >= c.group.Quorum() {", "if true {"),
+		"if len(signatures) >= c.Group.Quorum() {", "if true {"),
 	mutanttest.New("a restart forgets the own confirm", "restore.go",
 		"if c.planned != nil && c.planned.held {\n				c.castConfirm(at)", "if false {\n				c.castConfirm(at)"),
 	mutanttest.New("a replica led astray forgets its view", "checkpoint.go",
-		"if c.active && c.begun != nil && c.begun.Certificate.Seq <= c.stable.Seq {", "if false {"),
+		"if c.Active && c.begun != nil && c.begun.Certificate.Seq <= c.stable.Seq {", "if false {"),
 	mutanttest.New("what a view leaves out stays executed", "order.go",
 		"if keep < c.executed {", "if false {"),
 	mutanttest.New("checkpoints without a signature", "checkpoint.go",
-		"if !c.oracle.Verify(", "if false && !c.oracle.Verify("),
+		"if !c.Oracle.Verify(", "if false && !c.Oracle.Verify("),
 	mutanttest.New("checkpoints of different states", "checkpoint.go",
 		"func(_ uint64, other vouched) bool { return other.equal(&state) }", "func(seq uint64, _ vouched) bool { return seq == state.Seq }"),
 	mutanttest.New("a known checkpoint by any signatures", "viewchange.go",
 		"case s.same(&c.stable):", "case s.History == c.stable.History && s.Checkpoint.Equal(c.stable.Checkpoint):"),
 	mutanttest.New("responses before they are durable", "order.go",
-		"	c.persist(&AcceptRecord{", "	_ = (&AcceptRecord{"),
+		"	c.Persist(&AcceptRecord{", "	_ = (&AcceptRecord{"),
 	mutanttest.New("local commits before they are durable", "settle.go",
-		"	c.persist(&CertificateRecord{", "	_ = (&CertificateRecord{"),
+		"	c.Persist(&CertificateRecord{", "	_ = (&CertificateRecord{"),
 	mutanttest.New("views left without a record", "viewchange.go",
-		"	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})\n", "").
-		And("newview.go", "	c.persist(&ViewRecord{Epoch: epoch, View: view})\n", ""),
+		"	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: view})\n", "").
+		And("newview.go", "	c.Persist(&ViewRecord{Epoch: epoch, View: view})\n", ""),
 	mutanttest.New("confirms before they are durable", "newview.go",
-		"	c.persist(record)\n", ""),
+		"	c.Persist(record)\n", ""),
 	mutanttest.New("old view changes count", "newview.go",
-		" || m.View < c.view || ", " || ").
-		And("viewchange.go", "	if m.View < c.view || m.View == c.view && c.active {\n		return\n	}\n", "").
+		" || m.View < c.InView || ", " || ").
+		And("viewchange.go", "	if m.View < c.InView || m.View == c.InView && c.Active {\n		return\n	}\n", "").
 		And("viewchange.go", "	if old := c.changes[at]; old != nil && m.View <= old.View {\n		return\n	}\n", "").
-		And("viewchange.go", "	c.join()\n	c.countChanges()\n", "	if m.View < c.view {\n		c.leave(m.View)\n		return\n	}\n	c.join()\n	c.countChanges()\n"),
+		And("viewchange.go", "	c.join()\n	c.countChanges()\n", "	if m.View < c.InView {\n		c.leave(m.View)\n		return\n	}\n	c.join()\n	c.countChanges()\n"),
 	mutanttest.New("a replica leaves a view alone", "suspect.go",
-		"	c.broadcast(&Accuse{Epoch: c.group.Epoch, View: c.view})\n	c.join()\n",
-		"	c.broadcast(&Accuse{Epoch: c.group.Epoch, View: c.view})\n	c.leave(c.view + 1)\n"),
+		"	c.Broadcast(&Accuse{Epoch: c.Group.Epoch, View: c.InView})\n	c.join()\n",
+		"	c.Broadcast(&Accuse{Epoch: c.Group.Epoch, View: c.InView})\n	c.leave(c.InView + 1)\n"),
 	mutanttest.New("a leader's two orders prove nothing", "suspect.go",
-		"	if m.Epoch != c.group.Epoch || m.View != c.view || !c.active || !c.member() || m.Histories[0] == m.Histories[1] {\n", "	if true {\n"),
+		"	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Active || !c.Member() || m.Histories[0] == m.Histories[1] {\n", "	if true {\n"),
 	mutanttest.New("timeouts stay the same", "../suspect/suspect.go",
 		"func (t *Timer) GaveUp() { t.given++ }", "func (t *Timer) GaveUp() {}"),
 }

@@ -22,24 +22,24 @@ func newPlan(stable Stable, digests []bft.Digest, start, epoch uint64) *plan {
 func (p *plan) last() uint64 { return p.stable.Seq + uint64(len(p.digests)) }
 
 func (c *Core) onNewView(m *NewView) {
-	if m.Epoch != c.group.Epoch || m.View == 0 || m.View < c.view || !c.member() {
+	if m.Epoch != c.Group.Epoch || m.View == 0 || m.View < c.InView || !c.Member() {
 		return
 	}
-	if m.View == c.view && (c.active || c.planned != nil) {
+	if m.View == c.InView && (c.Active || c.planned != nil) {
 		return // of a leader's two beginnings the first counts
 	}
-	if len(m.Changes) < c.group.Quorum() || len(m.Changes) > len(c.group.Members) {
+	if len(m.Changes) < c.Group.Quorum() || len(m.Changes) > len(c.Group.Members) {
 		return
 	}
-	seen := make([]bool, len(c.group.Members))
+	seen := make([]bool, len(c.Group.Members))
 	for _, change := range m.Changes {
-		at := c.group.Index(change.Replica)
+		at := c.Group.Index(change.Replica)
 		if at < 0 || seen[at] || change.Epoch != m.Epoch || change.View != m.View {
 			return
 		}
 		seen[at] = true
 	}
-	if !c.oracle.Verify(c.group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
+	if !c.Oracle.Verify(c.Group.Leader(m.View), m.Statement(c.cfg.Domain), m.Signature) {
 		return
 	}
 	for _, change := range m.Changes {
@@ -69,7 +69,7 @@ func (c *Core) choices(changes []*ViewChange) (base Stable, digests []bft.Digest
 			latest = m
 		}
 	}
-	history := historyOf(&base, c.start.Seq, c.group.Epoch)
+	history := historyOf(&base, c.start.Seq, c.Group.Epoch)
 	if latest.Certificate.Seq > base.Seq {
 		if at, known := latest.historyAt(base.Seq, c.start.Seq); known && at == history {
 			digests = append(digests, latest.Digests[base.Seq-latest.Stable.Seq:latest.Certificate.Seq-latest.Stable.Seq]...)
@@ -83,7 +83,7 @@ func (c *Core) choices(changes []*ViewChange) (base Stable, digests []bft.Digest
 			agree = append(agree, m)
 		}
 	}
-	for support := len(changes) - c.group.Faulty(); ; {
+	for support := len(changes) - c.Group.Faulty(); ; {
 		next := base.Seq + uint64(len(digests)) + 1
 		by := map[bft.Digest][]*ViewChange{}
 		for _, m := range agree {
@@ -110,7 +110,7 @@ func (c *Core) choices(changes []*ViewChange) (base Stable, digests []bft.Digest
 // install takes the history that a new view begins with, once its entries are here.
 func (c *Core) install(m *NewView) {
 	base, digests := c.choices(m.Changes)
-	if c.beginView(m.View, newPlan(base, digests, c.start.Seq, c.group.Epoch)) {
+	if c.beginView(m.View, newPlan(base, digests, c.start.Seq, c.Group.Epoch)) {
 		c.newView = m
 		c.confirm()
 	}
@@ -118,15 +118,15 @@ func (c *Core) install(m *NewView) {
 
 // beginView leaves the views before, for one that begins as planned.
 func (c *Core) beginView(view uint64, p *plan) bool {
-	epoch := c.group.Epoch
+	epoch := c.Group.Epoch
 	c.turn(view)
 	c.adopt(p.stable)
-	if epoch != c.group.Epoch {
+	if epoch != c.Group.Epoch {
 		return false
 	}
-	c.planned, c.statusAt = p, c.now+c.cfg.Resend
-	c.suspect.Begin(c.now, true)
-	c.persist(&ViewRecord{Epoch: epoch, View: view})
+	c.planned, c.statusAt = p, c.Now+c.cfg.Resend
+	c.Suspect.Begin(c.Now, true)
+	c.Persist(&ViewRecord{Epoch: epoch, View: view})
 	return true
 }
 
@@ -148,8 +148,8 @@ func (c *Core) confirm() {
 	if p == nil || p.held || c.fetching != 0 {
 		return
 	}
-	record := &ConfirmRecord{Epoch: c.group.Epoch, View: c.view, Stable: p.stable, Entries: make([]*bft.Entry, len(p.digests))}
-	complete, asks := true, c.now >= c.askAt
+	record := &ConfirmRecord{Epoch: c.Group.Epoch, View: c.InView, Stable: p.stable, Entries: make([]*bft.Entry, len(p.digests))}
+	complete, asks := true, c.Now >= c.askAt
 	for i, d := range p.digests {
 		seq := p.stable.Seq + 1 + uint64(i)
 		if seq <= c.stable.Seq {
@@ -158,26 +158,26 @@ func (c *Core) confirm() {
 		if record.Entries[i] = c.body(seq, d); record.Entries[i] == nil {
 			complete = false
 			if asks {
-				c.want(seq, d)
+				c.Want(seq, d)
 			}
 		}
 	}
 	if !complete {
 		if asks {
-			c.askAt = c.now + c.cfg.Resend/2 // before the next status, which asks too
+			c.askAt = c.Now + c.cfg.Resend/2 // before the next status, which asks too
 		}
 		return
 	}
 	record.Digests = p.digests
 	p.held = true
-	c.persist(record)
+	c.Persist(record)
 	for i, e := range record.Entries {
 		if e != nil {
 			c.bodies[p.digests[i]] = e
 		}
 	}
-	if at := c.group.Index(c.cfg.ID); at >= 0 {
-		c.broadcast(c.castConfirm(at))
+	if at := c.Group.Index(c.ID); at >= 0 {
+		c.Broadcast(c.castConfirm(at))
 	}
 	c.checkConfirms()
 }
@@ -191,17 +191,17 @@ func (c *Core) castConfirm(at int) *Confirm {
 
 func (c *Core) confirmation() *Confirm {
 	p := c.planned
-	m := &Confirm{Epoch: c.group.Epoch, View: c.view, Seq: p.last(), History: p.history}
-	m.Signature = c.oracle.Sign(ConfirmStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History))
+	m := &Confirm{Epoch: c.Group.Epoch, View: c.InView, Seq: p.last(), History: p.history}
+	m.Signature = c.Oracle.Sign(ConfirmStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History))
 	return m
 }
 
 func (c *Core) onConfirm(from bft.ID, m *Confirm) {
-	at := c.group.Index(from)
-	if m.Epoch != c.group.Epoch || m.View != c.view || c.active || c.confirms[at].cast {
+	at := c.Group.Index(from)
+	if m.Epoch != c.Group.Epoch || m.View != c.InView || c.Active || c.confirms[at].cast {
 		return
 	}
-	if !c.oracle.Verify(from, ConfirmStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
+	if !c.Oracle.Verify(from, ConfirmStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
 		return
 	}
 	c.confirms[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
@@ -211,21 +211,21 @@ func (c *Core) onConfirm(from bft.ID, m *Confirm) {
 // checkConfirms begins the view when a quorum has confirmed the same history.
 func (c *Core) checkConfirms() {
 	p := c.planned
-	if p == nil || !p.held || c.active {
+	if p == nil || !p.held || c.Active {
 		return
 	}
 	var signatures []bft.Signature
 	for at, v := range c.confirms {
 		if v.cast && v.seq == p.last() && v.history == p.history {
-			signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
+			signatures = append(signatures, bft.Signature{By: c.Group.Members[at], Bytes: v.signature})
 		}
 	}
 	if p.proof != nil {
 		c.activate(*p.proof)
 		return
 	}
-	if len(signatures) >= c.group.Quorum() {
-		c.activate(Certificate{Epoch: c.group.Epoch, View: c.view, Seq: p.last(), History: p.history, Start: true, Signatures: signatures})
+	if len(signatures) >= c.Group.Quorum() {
+		c.activate(Certificate{Epoch: c.Group.Epoch, View: c.InView, Seq: p.last(), History: p.history, Start: true, Signatures: signatures})
 	}
 }
 
@@ -235,19 +235,19 @@ func (c *Core) activate(cert Certificate) {
 	if !c.replace(p) {
 		return
 	}
-	c.persist(&StartRecord{Certificate: cert})
+	c.Persist(&StartRecord{Certificate: cert})
 	c.began(p, cert)
 	c.reshelve()
-	c.statusAt = c.now + c.cfg.Resend
+	c.statusAt = c.Now + c.cfg.Resend
 	c.tellLocal()
 	c.collect()
-	c.forward()
+	c.Forward()
 	c.advance()
 }
 
 // began notes that the view has begun.
 func (c *Core) began(p *plan, cert Certificate) {
-	c.active, c.base = true, p.last()
+	c.Active, c.base = true, p.last()
 	c.begun = &Start{Stable: p.stable, Digests: p.digests, Certificate: cert}
 	c.hold(cert)
 }
@@ -255,16 +255,16 @@ func (c *Core) began(p *plan, cert Certificate) {
 // onStart follows a view that a quorum has begun.
 func (c *Core) onStart(m *Start) {
 	cert := &m.Certificate
-	if cert.Epoch != c.group.Epoch || !cert.Start || cert.View == 0 || cert.View < c.view || cert.View == c.view && c.active || !c.member() {
+	if cert.Epoch != c.Group.Epoch || !cert.Start || cert.View == 0 || cert.View < c.InView || cert.View == c.InView && c.Active || !c.Member() {
 		return
 	}
 	if uint64(len(m.Digests)) > c.cfg.Window || m.Stable.Seq+uint64(len(m.Digests)) != cert.Seq {
 		return
 	}
-	if c.planned != nil && c.planned.proof != nil && cert.View == c.view {
+	if c.planned != nil && c.planned.proof != nil && cert.View == c.InView {
 		return // the replica fetches what that begins with, or knows that a later view has overtaken it
 	}
-	p := newPlan(m.Stable, m.Digests, c.start.Seq, c.group.Epoch)
+	p := newPlan(m.Stable, m.Digests, c.start.Seq, c.Group.Epoch)
 	if p.history != cert.History || !c.provenStable(&m.Stable) || !c.proven(cert) {
 		return
 	}
@@ -278,7 +278,7 @@ func (c *Core) onStart(m *Start) {
 // what the view has ordered up to there is not in the plan. A plan that differs from what others say is final is that of a
 // view that a later one has overtaken: this replica does not begin it.
 func (c *Core) replace(p *plan) bool {
-	history := historyOf(&p.stable, c.start.Seq, c.group.Epoch)
+	history := historyOf(&p.stable, c.start.Seq, c.Group.Epoch)
 	last, tip := p.last(), p.history
 	if last < c.stable.Seq {
 		last, tip = c.stable.Seq, c.stableHistory()
@@ -295,7 +295,7 @@ func (c *Core) replace(p *plan) bool {
 		history = Chain(history, d)
 		if old, known := c.historyAt(seq); known && old != history && (seq <= c.final || seq == c.stable.Seq) {
 			if seq <= c.seen {
-				c.fault("entry %d is final, and view %d begins with another one: more replicas lie than the group endures", seq, c.view)
+				c.Fault("entry %d is final, and view %d begins with another one: more replicas lie than the group endures", seq, c.InView)
 			}
 			return false
 		}
@@ -304,13 +304,13 @@ func (c *Core) replace(p *plan) bool {
 		}
 	}
 	if last < c.seen {
-		c.fault("entry %d is final, and view %d begins with %d: more replicas lie than the group endures", c.seen, c.view, last)
+		c.Fault("entry %d is final, and view %d begins with %d: more replicas lie than the group endures", c.seen, c.InView, last)
 		return false
 	}
 	for ; last < c.final; last++ { // it has heard how the view went on
 		kept := c.slots[last+1]
 		if kept == nil {
-			c.fault("entry %d is final, and this replica has lost it: a promise was not durable", last+1)
+			c.Fault("entry %d is final, and this replica has lost it: a promise was not durable", last+1)
 			return false
 		}
 		fresh[last+1], tip = kept, kept.history

@@ -25,7 +25,7 @@ func (c *Core) floor() uint64 {
 }
 
 // stableHistory is the history up to the stable checkpoint. Each epoch begins a new one.
-func (c *Core) stableHistory() bft.Digest { return historyOf(&c.stable, c.start.Seq, c.group.Epoch) }
+func (c *Core) stableHistory() bft.Digest { return historyOf(&c.stable, c.start.Seq, c.Group.Epoch) }
 
 func historyOf(s *Stable, start, epoch uint64) bft.Digest {
 	if s.Seq == start {
@@ -54,56 +54,56 @@ func (c *Core) highest() uint64 { return c.stable.Seq + c.cfg.Window }
 // propose orders what waits, as long as this replica leads and may have more under way.
 func (c *Core) propose() {
 	c.batchAt = 0
-	for c.leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.last >= c.stable.Seq && c.configured() {
+	for c.Leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.last >= c.stable.Seq && c.configured() {
 		seq := c.last + 1
 		if seq > c.stable.Seq+c.cfg.Window || c.cfg.Overlap > 0 && seq > c.applied+c.cfg.Overlap {
 			return
 		}
-		count, oldest := c.pending.Shelved()
+		count, oldest := c.Pending.Shelved()
 		if count == 0 {
 			return
 		}
-		if c.cfg.BatchWait > 0 && count < c.cfg.BatchTxs && c.now < oldest.Since+c.cfg.BatchWait {
+		if c.cfg.BatchWait > 0 && count < c.cfg.BatchTxs && c.Now < oldest.Since+c.cfg.BatchWait {
 			c.batchAt = oldest.Since + c.cfg.BatchWait
 			return
 		}
-		entry := c.pending.Batch()
+		entry := c.Pending.Batch()
 		if entry == nil {
-			if waiting, _ := c.pending.Shelved(); waiting > 0 {
-				c.batchAt = c.now
+			if waiting, _ := c.Pending.Shelved(); waiting > 0 {
+				c.batchAt = c.Now
 			}
 			return
 		}
-		m := &Order{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: Chain(c.tip, entry.Digest()), Entry: entry}
-		m.Signature = c.oracle.Sign(OrderStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History))
-		c.broadcast(m)
+		m := &Order{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: Chain(c.tip, entry.Digest()), Entry: entry}
+		m.Signature = c.Oracle.Sign(OrderStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History))
+		c.Broadcast(m)
 		c.accept(m)
 	}
 }
 
 // onOrder takes an order from whoever has it: it is the leader's by its signature.
 func (c *Core) onOrder(m *Order) {
-	if m.Epoch != c.group.Epoch || m.View != c.view || !c.member() || m.Seq > c.highest() || c.closed {
+	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Member() || m.Seq > c.highest() || c.closed {
 		return
 	}
-	if !c.active && m.Seq <= c.stable.Seq {
+	if !c.Active && m.Seq <= c.stable.Seq {
 		return // the view begins after it
 	}
-	leader := c.group.Leader(c.view)
+	leader := c.Leader()
 	statement := OrderStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History)
 	switch {
-	case c.active && m.Seq <= c.last:
+	case c.Active && m.Seq <= c.last:
 		s := c.slots[m.Seq]
-		if s != nil && s.order != nil && s.history != m.History && c.oracle.Verify(leader, statement, m.Signature) {
+		if s != nil && s.order != nil && s.history != m.History && c.Oracle.Verify(leader, statement, m.Signature) {
 			c.twoOrders(m.Seq, s.history, s.order, m)
 		}
 	case c.early[m.Seq] != nil:
 		old := c.early[m.Seq]
-		if old.History != m.History && c.oracle.Verify(leader, statement, m.Signature) {
+		if old.History != m.History && c.Oracle.Verify(leader, statement, m.Signature) {
 			c.twoOrders(m.Seq, old.History, old.Signature, m)
 		}
 	default:
-		if !c.oracle.Verify(leader, statement, m.Signature) || !c.proper(m.Entry) {
+		if !c.Oracle.Verify(leader, statement, m.Signature) || !c.proper(m.Entry) {
 			return
 		}
 		c.early[m.Seq] = m
@@ -113,7 +113,7 @@ func (c *Core) onOrder(m *Order) {
 
 // advance accepts what follows the history without a gap.
 func (c *Core) advance() {
-	for c.active && c.closing == 0 && !c.closed && c.fetching == 0 {
+	for c.Active && c.closing == 0 && !c.closed && c.fetching == 0 {
 		m := c.early[c.last+1]
 		if m == nil {
 			return
@@ -129,7 +129,7 @@ func (c *Core) advance() {
 
 // proper reports whether a leader may order the entry.
 func (c *Core) proper(e *bft.Entry) bool {
-	return e.Proper(c.oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
+	return e.Proper(c.Oracle, c.cfg.BatchTxs, c.cfg.BatchBytes)
 }
 
 // accept makes the history one entry longer, durably, and answers the entry's clients.
@@ -137,16 +137,16 @@ func (c *Core) accept(m *Order) {
 	s := &slot{digest: m.Entry.Digest(), history: m.History, entry: m.Entry, order: m.Signature}
 	c.last, c.tip = m.Seq, m.History
 	c.slots[m.Seq] = s
-	c.persist(&AcceptRecord{Epoch: c.group.Epoch, Seq: m.Seq, History: m.History, Entry: m.Entry, Order: m.Signature})
+	c.Persist(&AcceptRecord{Epoch: c.Group.Epoch, Seq: m.Seq, History: m.History, Entry: m.Entry, Order: m.Signature})
 	c.note(m.Seq, s)
-	c.out.Answer = append(c.out.Answer, bft.Answer{Entry: s.entry, Message: c.response(m.Seq, s)})
+	c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: s.entry, Message: c.response(m.Seq, s)})
 	switch r := c.rounds[m.Seq]; {
-	case s.entry.Config || c.boundary(m.Seq) || c.leads() && c.cfg.Settle == 0:
+	case s.entry.Config || c.boundary(m.Seq) || c.Leads() && c.cfg.Settle == 0:
 		c.settle(m.Seq)
-	case r != nil && r.votes[c.group.Index(c.group.Leader(c.view))].cast:
+	case r != nil && r.votes[c.Group.Index(c.Leader())].cast:
 		c.settle(m.Seq)
-	case c.leads() && c.settleAt == 0:
-		c.settleAt = c.now + c.cfg.Settle
+	case c.Leads() && c.settleAt == 0:
+		c.settleAt = c.Now + c.cfg.Settle
 	}
 	c.checkRound(m.Seq)
 	c.countLocals()
@@ -160,7 +160,7 @@ func (c *Core) note(seq uint64, s *slot) {
 	for _, tx := range s.entry.Txs {
 		c.places[bft.TxDigest(tx)] = seq
 	}
-	c.pending.Proposed(s.entry)
+	c.Pending.Proposed(s.entry)
 	if s.entry.Config {
 		c.closing = seq
 	}
@@ -169,9 +169,9 @@ func (c *Core) note(seq uint64, s *slot) {
 // response is what this replica says of its history.
 func (c *Core) response(seq uint64, s *slot) *Response {
 	if s.own == nil {
-		s.own = c.oracle.Sign(ResponseStatement(c.cfg.Domain, c.group.Epoch, c.view, seq, s.history))
+		s.own = c.Oracle.Sign(ResponseStatement(c.cfg.Domain, c.Group.Epoch, c.InView, seq, s.history))
 	}
-	return &Response{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: s.history, Signature: s.own, Order: s.order}
+	return &Response{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: s.history, Signature: s.own, Order: s.order}
 }
 
 // truncate forgets the history after a sequence number. The entries are kept until they are known to be of no use.
@@ -219,7 +219,7 @@ func (c *Core) runAhead() {
 			return // to be fetched
 		}
 		c.executed, c.ran[seq] = seq, s.history
-		c.out.Ahead = append(c.out.Ahead, bft.Ordered{Seq: seq, Entry: s.entry})
+		c.Out.Ahead = append(c.Out.Ahead, bft.Ordered{Seq: seq, Entry: s.entry})
 	}
 }
 
@@ -232,57 +232,39 @@ func (c *Core) undo(to uint64) {
 		delete(c.ran, seq)
 	}
 	c.executed = to
-	c.out.Ahead = slices.DeleteFunc(c.out.Ahead, func(o bft.Ordered) bool { return o.Seq > to })
+	c.Out.Ahead = slices.DeleteFunc(c.Out.Ahead, func(o bft.Ordered) bool { return o.Seq > to })
 	if to < c.known { // the rest nobody has been told of
 		c.known = to
-		c.out.Undo = &to
+		c.Out.Undo = &to
 	}
 }
 
-// submit takes a client's transaction, and brings it to the leader.
+// submit takes a client's transaction, and brings it to the leader, unless it is in the history.
 func (c *Core) submit(tx []byte) {
 	digest := bft.TxDigest(tx)
-	config, ok := c.oracle.Check(tx)
-	switch {
-	case c.answered(tx, digest): // a configuration since may not allow it
-	case !ok: // the orderer has let it in
-		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOutdated})
-	case c.isFinal(digest):
-	case c.pending.Has(digest):
-		if c.pending.Adopt(digest, c.now+c.cfg.Timeout/2) {
-			c.bring(tx, digest)
-		}
-	case !c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: c.cfg.ID, Since: c.now, RelayAt: c.now + c.cfg.Timeout/2}):
-		c.out.Refused = append(c.out.Refused, bft.Refusal{Tx: digest, Reason: bft.ErrOverload})
-	default:
-		c.bring(tx, digest)
+	if c.answered(tx, digest) { // a configuration since may not allow it
+		return
 	}
-}
-
-// bring hands a client's transaction to the leader, unless it is in the history.
-func (c *Core) bring(tx []byte, digest bft.Digest) {
-	m := &bft.Request{Txs: [][]byte{tx}}
-	switch {
-	case c.places[digest] != 0:
-		c.pending.Proposed(&bft.Entry{Txs: m.Txs})
-	case c.leads():
-	case c.suspect.Silent(c.now): // all begin to wait for it at once
-		c.broadcast(m)
-	default:
-		c.send(c.group.Leader(c.view), m)
+	if !c.Admit(tx, c.cfg.Timeout/2, c.isFinal) {
+		return
 	}
+	if c.places[digest] != 0 {
+		c.Pending.Proposed(&bft.Entry{Txs: [][]byte{tx}})
+		return
+	}
+	c.Bring(tx)
 }
 
 // answered tells a client again what it was told of its transaction.
 func (c *Core) answered(tx []byte, digest bft.Digest) bool {
 	one := &bft.Entry{Txs: [][]byte{tx}}
-	if c.oracle.Known(digest) {
-		c.out.Answer = append(c.out.Answer, bft.Answer{Entry: one, Message: &Response{Epoch: c.group.Epoch, Final: true}})
+	if c.Oracle.Known(digest) {
+		c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: one, Message: &Response{Epoch: c.Group.Epoch, Final: true}})
 		return true
 	}
 	at := c.places[digest]
-	if s := c.slots[at]; s != nil && c.active && at > c.base {
-		c.out.Answer = append(c.out.Answer, bft.Answer{Entry: one, Message: c.response(at, s)})
+	if s := c.slots[at]; s != nil && c.Active && at > c.base {
+		c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: one, Message: c.response(at, s)})
 	}
 	return false
 }
@@ -293,7 +275,7 @@ func (c *Core) onRequest(from bft.ID, m *bft.Request) {
 	if len(m.Txs) > pool.Relayed {
 		return
 	}
-	if c.group.Index(from) < 0 {
+	if c.Group.Index(from) < 0 {
 		for _, tx := range m.Txs {
 			c.submit(tx)
 		}
@@ -301,40 +283,23 @@ func (c *Core) onRequest(from bft.ID, m *bft.Request) {
 	}
 	for _, tx := range m.Txs {
 		digest := bft.TxDigest(tx)
-		if c.pending.Has(digest) || c.isFinal(digest) {
+		if c.Pending.Has(digest) || c.isFinal(digest) {
 			continue
 		}
-		if config, ok := c.oracle.Check(tx); ok && c.pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: from, Since: c.now}) {
+		if config, ok := c.Oracle.Check(tx); ok && c.Pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: from, Since: c.Now}) {
 			if c.places[digest] != 0 {
-				c.pending.Proposed(&bft.Entry{Txs: [][]byte{tx}})
+				c.Pending.Proposed(&bft.Entry{Txs: [][]byte{tx}})
 			}
 		}
 	}
 }
 
-// relay brings to all replicas what a client has handed to this one and the leader takes long for.
-func (c *Core) relay() {
-	if txs := c.pending.Relay(c.now, c.cfg.Timeout/2); len(txs) > 0 {
-		c.broadcast(&bft.Request{Txs: txs})
-	}
-}
-
-// forward brings to a new leader all that this replica's clients wait for.
-func (c *Core) forward() {
-	if c.leads() {
-		return
-	}
-	for _, txs := range c.pending.Own() {
-		c.send(c.group.Leader(c.view), &bft.Request{Txs: txs})
-	}
-}
-
 // reshelve begins a view: what waits is to be ordered, but for what its history has.
 func (c *Core) reshelve() {
-	c.pending.Reshelve()
+	c.Pending.Reshelve()
 	for seq := c.applied + 1; seq <= c.last; seq++ {
 		if s := c.slots[seq]; s != nil && s.entry != nil {
-			c.pending.Proposed(s.entry)
+			c.Pending.Proposed(s.entry)
 		}
 	}
 }

@@ -98,11 +98,11 @@ func (c *Core) restore(records []bft.Record) {
 	}
 	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.applied
 	c.resync = !vouched && c.applied > c.stable.Seq && (c.closed || c.boundary(c.applied))
-	if at := c.group.Index(c.cfg.ID); at >= 0 {
+	if at := c.Group.Index(c.ID); at >= 0 {
 		for _, own := range c.own {
 			c.votes.Add(at, own.Seq, own, c.checkpointVote(own).Signature)
 		}
-		if !c.active {
+		if !c.Active {
 			c.changes[at] = c.viewChange()
 			if c.planned != nil && c.planned.held {
 				c.castConfirm(at)
@@ -111,10 +111,10 @@ func (c *Core) restore(records []bft.Record) {
 			c.locals[at] = *local
 		}
 	}
-	c.out = bft.Effects{}
+	c.Out = bft.Effects{}
 	c.enterNext()
-	c.first = append(c.first, c.out.Persist...) // a crash came between the end of an epoch and the record of the next
-	c.out, c.ran, c.executed = bft.Effects{}, map[uint64]bft.Digest{}, c.applied
+	c.first = append(c.first, c.Out.Persist...) // a crash came between the end of an epoch and the record of the next
+	c.Out, c.ran, c.executed = bft.Effects{}, map[uint64]bft.Digest{}, c.applied
 }
 
 // leadsToStable reports whether all entries between what is applied and the stable checkpoint are here.
@@ -155,25 +155,25 @@ func (c *Core) replay(r bft.Record) {
 			c.anchor(c.last, c.tip)
 		}
 	case *ViewRecord:
-		if r.Epoch != c.group.Epoch {
+		if r.Epoch != c.Group.Epoch {
 			c.enter()
 			return
 		}
 		c.turn(r.View)
-		c.active = r.Active
+		c.Active = r.Active
 	case *AcceptRecord:
-		if r.Epoch == c.group.Epoch {
+		if r.Epoch == c.Group.Epoch {
 			c.replayEntry(r)
 		}
 	case *CertificateRecord:
-		if r.Certificate.Epoch == c.group.Epoch {
+		if r.Certificate.Epoch == c.Group.Epoch {
 			c.hold(r.Certificate)
 		}
 	case *ConfirmRecord:
-		if r.Epoch != c.group.Epoch {
+		if r.Epoch != c.Group.Epoch {
 			return
 		}
-		p := newPlan(r.Stable, r.Digests, c.start.Seq, c.group.Epoch)
+		p := newPlan(r.Stable, r.Digests, c.start.Seq, c.Group.Epoch)
 		p.held = true
 		for _, e := range r.Entries {
 			if e != nil {
@@ -182,11 +182,11 @@ func (c *Core) replay(r bft.Record) {
 		}
 		c.planned = p
 	case *StartRecord:
-		if p := c.planned; r.Certificate.Epoch == c.group.Epoch && p != nil && c.replace(p) {
+		if p := c.planned; r.Certificate.Epoch == c.Group.Epoch && p != nil && c.replace(p) {
 			c.began(p, r.Certificate)
 		}
 	case *VoteRecord:
-		if r.Checkpoint.Epoch == c.group.Epoch {
+		if r.Checkpoint.Epoch == c.Group.Epoch {
 			c.own = append(c.own, vouched{r.Checkpoint, r.History})
 		}
 	case *BodyRecord:
@@ -220,7 +220,7 @@ func (c *Core) Records() []bft.Record {
 	for _, own := range c.own {
 		records = append(records, &VoteRecord{Checkpoint: own.Checkpoint, History: own.history})
 	}
-	epoch, from := c.group.Epoch, c.floor()+1
+	epoch, from := c.Group.Epoch, c.floor()+1
 	accepted := func(to uint64) {
 		for ; from <= to; from++ {
 			if s := c.slots[from]; s != nil && s.entry != nil {
@@ -228,22 +228,22 @@ func (c *Core) Records() []bft.Record {
 			}
 		}
 	}
-	if c.active && c.view > 0 {
+	if c.Active && c.InView > 0 {
 		accepted(c.stable.Seq)
-		records = append(records, &ViewRecord{Epoch: epoch, View: c.view}, c.confirmRecord(), &StartRecord{Certificate: c.begun.Certificate})
+		records = append(records, &ViewRecord{Epoch: epoch, View: c.InView}, c.confirmRecord(), &StartRecord{Certificate: c.begun.Certificate})
 		from = max(from, c.base+1)
 	}
 	accepted(c.last)
 	if !c.cert.Start || c.cert.View > 0 {
 		records = append(records, &CertificateRecord{Certificate: c.cert})
 	}
-	if c.active {
+	if c.Active {
 		return records
 	}
 	for _, d := range slices.SortedFunc(maps.Keys(c.bodies), func(a, b bft.Digest) int { return bytes.Compare(a[:], b[:]) }) {
 		records = append(records, &BodyRecord{Entry: c.bodies[d]})
 	}
-	records = append(records, &ViewRecord{Epoch: epoch, View: c.view})
+	records = append(records, &ViewRecord{Epoch: epoch, View: c.InView})
 	if c.planned != nil && c.planned.held {
 		records = append(records, c.confirmRecord())
 	}
@@ -253,7 +253,7 @@ func (c *Core) Records() []bft.Record {
 // confirmRecord has those entries of the plan that are still needed.
 func (c *Core) confirmRecord() *ConfirmRecord {
 	p := c.planned
-	r := &ConfirmRecord{Epoch: c.group.Epoch, View: c.view, Stable: p.stable, Digests: p.digests, Entries: make([]*bft.Entry, len(p.digests))}
+	r := &ConfirmRecord{Epoch: c.Group.Epoch, View: c.InView, Stable: p.stable, Digests: p.digests, Entries: make([]*bft.Entry, len(p.digests))}
 	for i, d := range p.digests {
 		if seq := p.stable.Seq + 1 + uint64(i); seq > c.stable.Seq {
 			r.Entries[i] = c.body(seq, d)

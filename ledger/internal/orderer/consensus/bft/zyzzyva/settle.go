@@ -23,7 +23,7 @@ type vote struct {
 func (c *Core) round(seq uint64) *round {
 	r := c.rounds[seq]
 	if r == nil {
-		r = &round{votes: make([]vote, len(c.group.Members))}
+		r = &round{votes: make([]vote, len(c.Group.Members))}
 		c.rounds[seq] = r
 	}
 	return r
@@ -31,12 +31,12 @@ func (c *Core) round(seq uint64) *round {
 
 // settle tells the others this replica's history up to an entry. It begins at checkpoints, and where the leader asks.
 func (c *Core) settle(seq uint64) {
-	at := c.group.Index(c.cfg.ID)
+	at := c.Group.Index(c.ID)
 	s := c.slots[seq]
-	if at < 0 || s == nil || seq <= c.final || !c.active {
+	if at < 0 || s == nil || seq <= c.final || !c.Active {
 		return
 	}
-	if c.leads() && seq == c.last {
+	if c.Leads() && seq == c.last {
 		c.settleAt = 0
 	}
 	r := c.round(seq)
@@ -46,24 +46,24 @@ func (c *Core) settle(seq uint64) {
 	m := c.response(seq, s)
 	r.sent = true
 	r.votes[at] = vote{cast: true, seq: seq, history: m.History, signature: m.Signature}
-	c.broadcast(m)
+	c.Broadcast(m)
 	c.checkRound(seq)
 }
 
 func (c *Core) onResponse(from bft.ID, m *Response) {
-	if m.Epoch != c.group.Epoch || m.View != c.view || m.Seq <= c.final || m.Seq <= c.floor() || m.Seq > c.highest() || m.Final {
+	if m.Epoch != c.Group.Epoch || m.View != c.InView || m.Seq <= c.final || m.Seq <= c.floor() || m.Seq > c.highest() || m.Final {
 		return
 	}
-	at := c.group.Index(from)
+	at := c.Group.Index(from)
 	if c.round(m.Seq).votes[at].cast {
 		return
 	}
-	if !c.oracle.Verify(from, ResponseStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
+	if !c.Oracle.Verify(from, ResponseStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
 		return
 	}
 	c.rounds[m.Seq].votes[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
-	if s := c.slots[m.Seq]; s != nil && c.active && m.Seq <= c.last {
-		if from == c.group.Leader(c.view) {
+	if s := c.slots[m.Seq]; s != nil && c.Active && m.Seq <= c.last {
+		if from == c.Leader() {
 			c.settle(m.Seq)
 		}
 		if s.history != m.History && s.order != nil && len(m.Order) > 0 {
@@ -85,7 +85,7 @@ func (c *Core) equal(seq uint64) (signatures []bft.Signature) {
 	}
 	for at, v := range r.votes {
 		if v.cast && v.history == s.history {
-			signatures = append(signatures, bft.Signature{By: c.group.Members[at], Bytes: v.signature})
+			signatures = append(signatures, bft.Signature{By: c.Group.Members[at], Bytes: v.signature})
 		}
 	}
 	return signatures
@@ -93,15 +93,15 @@ func (c *Core) equal(seq uint64) (signatures []bft.Signature) {
 
 // checkRound has an entry final that all have equal histories up to. With a quorum's it waits for the others a while.
 func (c *Core) checkRound(seq uint64) {
-	if !c.active || seq <= c.final || seq < c.base {
+	if !c.Active || seq <= c.final || seq < c.base {
 		return
 	}
 	signatures := c.equal(seq)
 	switch n := len(signatures); {
-	case n >= len(c.group.Members):
+	case n >= len(c.Group.Members):
 		c.decide(seq)
-	case n >= c.group.Quorum() && c.certAt == 0 && (c.cert.View < c.view || c.cert.Seq < seq):
-		c.certAt = c.now + c.cfg.Fast
+	case n >= c.Group.Quorum() && c.certAt == 0 && (c.cert.View < c.InView || c.cert.Seq < seq):
+		c.certAt = c.Now + c.cfg.Fast
 		if c.cfg.Fast == 0 {
 			c.certify()
 		}
@@ -111,7 +111,7 @@ func (c *Core) checkRound(seq uint64) {
 // certify makes a certificate of the longest history that a quorum has signed, and tells the others that it is held.
 func (c *Core) certify() {
 	c.certAt = 0
-	if !c.active {
+	if !c.Active {
 		return
 	}
 	for seq := c.last; seq > c.final; seq-- {
@@ -124,10 +124,10 @@ func (c *Core) certify() {
 
 func (c *Core) certifyAt(seq uint64) bool {
 	signatures := c.equal(seq)
-	if seq < c.base || len(signatures) < c.group.Quorum() {
+	if seq < c.base || len(signatures) < c.Group.Quorum() {
 		return false
 	}
-	c.hold(Certificate{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: c.slots[seq].history, Signatures: signatures})
+	c.hold(Certificate{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: c.slots[seq].history, Signatures: signatures})
 	return true
 }
 
@@ -137,9 +137,9 @@ func (c *Core) hold(cert Certificate) {
 		return
 	}
 	c.cert = cert
-	c.persist(&CertificateRecord{Certificate: cert})
+	c.Persist(&CertificateRecord{Certificate: cert})
 	if m := c.localCommit(); m != nil {
-		c.locals[c.group.Index(c.cfg.ID)] = *m
+		c.locals[c.Group.Index(c.ID)] = *m
 	}
 }
 
@@ -151,23 +151,23 @@ func (c *Certificate) newer(other *Certificate) bool {
 // tellLocal tells the others of the certificate that this replica holds.
 func (c *Core) tellLocal() {
 	if m := c.localCommit(); m != nil {
-		c.broadcast(m)
+		c.Broadcast(m)
 		c.countLocals()
 	}
 }
 
 func (c *Core) localCommit() *LocalCommit {
-	if c.group.Index(c.cfg.ID) < 0 || !c.active || c.cert.View != c.view || c.cert.Seq <= c.start.Seq {
+	if c.Group.Index(c.ID) < 0 || !c.Active || c.cert.View != c.InView || c.cert.Seq <= c.start.Seq {
 		return nil
 	}
-	return &LocalCommit{Epoch: c.group.Epoch, View: c.view, Seq: c.cert.Seq, History: c.cert.History}
+	return &LocalCommit{Epoch: c.Group.Epoch, View: c.InView, Seq: c.cert.Seq, History: c.cert.History}
 }
 
 func (c *Core) onLocalCommit(from bft.ID, m *LocalCommit) {
-	if m.Epoch != c.group.Epoch || m.Seq > c.highest() {
+	if m.Epoch != c.Group.Epoch || m.Seq > c.highest() {
 		return
 	}
-	at := c.group.Index(from)
+	at := c.Group.Index(from)
 	if old := &c.locals[at]; m.View > old.View || m.View == old.View && m.Seq > old.Seq {
 		*old = *m
 		c.countLocals()
@@ -176,20 +176,20 @@ func (c *Core) onLocalCommit(from bft.ID, m *LocalCommit) {
 
 // countLocals has final what a quorum holds certificates for in this view.
 func (c *Core) countLocals() {
-	if !c.active {
+	if !c.Active {
 		return
 	}
 	var held []uint64
 	for i := range c.locals {
 		l := &c.locals[i]
-		if l.View != c.view || l.Seq <= c.final {
+		if l.View != c.InView || l.Seq <= c.final {
 			continue
 		}
 		if history, known := c.historyAt(l.Seq); known && history == l.History {
 			held = append(held, l.Seq)
 		}
 	}
-	if quorum := c.group.Quorum(); len(held) >= quorum {
+	if quorum := c.Group.Quorum(); len(held) >= quorum {
 		slices.Sort(held)
 		c.decide(held[len(held)-quorum])
 	}
@@ -209,7 +209,7 @@ func (c *Core) believe(seq uint64) { c.final = max(c.final, seq) }
 // onCommit takes a certificate that a client has made, and tells it so.
 func (c *Core) onCommit(from bft.ID, m *Commit) {
 	cert := &m.Certificate
-	if cert.Epoch != c.group.Epoch || cert.View != c.view || !c.active || !c.member() || cert.Start || cert.Seq > c.last || cert.Seq <= c.base {
+	if cert.Epoch != c.Group.Epoch || cert.View != c.InView || !c.Active || !c.Member() || cert.Start || cert.Seq > c.last || cert.Seq <= c.base {
 		return
 	}
 	if !c.proven(cert) {
@@ -226,23 +226,23 @@ func (c *Core) onCommit(from bft.ID, m *Commit) {
 	}
 	if cert.newer(&c.cert) {
 		c.hold(*cert)
-		if c.group.Index(from) >= 0 {
+		if c.Group.Index(from) >= 0 {
 			c.tellLocal()
 		}
 		c.countLocals()
 	}
-	c.send(from, &LocalCommit{Epoch: c.group.Epoch, View: c.view, Seq: cert.Seq, History: cert.History})
+	c.Send(from, &LocalCommit{Epoch: c.Group.Epoch, View: c.InView, Seq: cert.Seq, History: cert.History})
 }
 
 // proven verifies a certificate of this epoch.
 func (c *Core) proven(cert *Certificate) bool {
 	if cert.View == 0 && cert.Start {
-		return cert.Seq == c.start.Seq && cert.History == Beginning(c.group.Epoch)
+		return cert.Seq == c.start.Seq && cert.History == Beginning(c.Group.Epoch)
 	}
 	if cert.Start {
-		return c.signedBy(c.group, ConfirmStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
+		return c.SignedBy(c.Group, ConfirmStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
 	}
-	return c.signedBy(c.group, ResponseStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
+	return c.SignedBy(c.Group, ResponseStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
 }
 
 // digests are those of the entries after the stable checkpoint up to a sequence number.
@@ -273,16 +273,16 @@ func (c *Core) applyFinal() {
 			delete(c.ran, seq)
 		}
 		c.applied, c.executed = seq, max(c.executed, seq)
-		c.suspect.Progress()
-		c.pending.Ordered(s.entry)
+		c.Suspect.Progress()
+		c.Pending.Ordered(s.entry)
 		for _, tx := range s.entry.Txs {
 			delete(c.places, bft.TxDigest(tx))
 		}
 		c.closed = s.entry.Config
-		c.out.Apply = append(c.out.Apply, bft.Ordered{Seq: seq, Entry: s.entry, Sync: c.closed || c.boundary(seq)})
+		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: seq, Entry: s.entry, Sync: c.closed || c.boundary(seq)})
 		if seq <= c.base {
 			// Its clients were told of it in a view before, if at all.
-			c.out.Answer = append(c.out.Answer, bft.Answer{Entry: s.entry, Message: &Response{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: s.history, Final: true}})
+			c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: s.entry, Message: &Response{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: s.history, Final: true}})
 		}
 		c.collect()
 		c.enterNext()
@@ -300,14 +300,14 @@ func (c *Core) foresee() {
 		if s == nil || s.entry == nil {
 			return
 		}
-		c.pending.Ordered(s.entry)
+		c.Pending.Ordered(s.entry)
 	}
 }
 
 // isFinal reports whether a transaction is final.
 func (c *Core) isFinal(tx bft.Digest) bool {
 	at := c.places[tx]
-	return at != 0 && at <= c.foreseen || c.oracle.Known(tx)
+	return at != 0 && at <= c.foreseen || c.Oracle.Known(tx)
 }
 
 // boundary reports whether a checkpoint is due after the entry.

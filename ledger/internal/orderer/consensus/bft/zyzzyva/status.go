@@ -9,16 +9,16 @@ import (
 
 // sendStatus tells where this replica stands, and asks again for what it misses.
 func (c *Core) sendStatus() {
-	c.statusAt = c.now + c.cfg.Resend
+	c.statusAt = c.Now + c.cfg.Resend
 	if !c.busy() {
 		c.statusAt += (bft.IdleResends - 1) * c.cfg.Resend
 	}
-	m := &Status{Epoch: c.group.Epoch, View: c.view, Active: c.active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
+	m := &Status{Epoch: c.Group.Epoch, View: c.InView, Active: c.Active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
 	m.History = c.tip
 	m.Final, _ = c.historyAt(c.applied)
-	c.broadcast(m)
+	c.Broadcast(m)
 	if c.lacksLocals() {
-		c.broadcast(&Commit{Certificate: c.cert})
+		c.Broadcast(&Commit{Certificate: c.cert})
 	}
 	c.confirm()
 	c.countChanges()
@@ -26,39 +26,26 @@ func (c *Core) sendStatus() {
 
 // lacksLocals reports whether this replica holds a certificate that too few others have said they hold.
 func (c *Core) lacksLocals() bool {
-	return c.active && !c.cert.Start && c.cert.View == c.view && c.cert.Seq > c.final
+	return c.Active && !c.cert.Start && c.cert.View == c.InView && c.cert.Seq > c.final
 }
 
 // busy reports whether the replica waits for something that messages of others would bring.
 func (c *Core) busy() bool {
-	return !c.active || c.pending.Len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0 || len(c.early) > 0
-}
-
-// want asks another replica each time.
-func (c *Core) want(seq uint64, digest bft.Digest) {
-	m := &bft.Want{Epoch: c.group.Epoch, Seq: seq, Digest: digest}
-	for range c.group.Members {
-		to := c.group.Leader(c.view + c.asked)
-		c.asked++
-		if to != c.cfg.ID {
-			c.send(to, m)
-			return
-		}
-	}
+	return !c.Active || c.Pending.Len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0 || len(c.early) > 0
 }
 
 func (c *Core) onWant(from bft.ID, m *bft.Want) {
-	if m.Epoch != c.group.Epoch {
+	if m.Epoch != c.Group.Epoch {
 		return
 	}
-	if body := c.body(m.Seq, m.Digest); body != nil && c.ration.Take(from, c.now, body.Size()) {
-		c.send(from, &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
+	if body := c.body(m.Seq, m.Digest); body != nil && c.ration.Take(from, c.Now, body.Size()) {
+		c.Send(from, &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
 	}
 }
 
 func (c *Core) onHave(m *bft.Have) {
 	p := c.planned
-	if m.Epoch != c.group.Epoch || p == nil || p.held || m.Seq <= p.stable.Seq || m.Seq > p.last() {
+	if m.Epoch != c.Group.Epoch || p == nil || p.held || m.Seq <= p.stable.Seq || m.Seq > p.last() {
 		return
 	}
 	if m.Entry.Digest() == p.digests[m.Seq-p.stable.Seq-1] {
@@ -69,36 +56,36 @@ func (c *Core) onHave(m *bft.Have) {
 
 // onStatus sends what the other one misses.
 func (c *Core) onStatus(from bft.ID, m *Status) {
-	if !c.replies.Due(from, c.group, c.now, c.cfg.Resend) {
+	if !c.replies.Due(from, c.Group, c.Now, c.cfg.Resend) {
 		return
 	}
-	if m.Epoch < c.group.Epoch {
-		c.askedAt = c.now
+	if m.Epoch < c.Group.Epoch {
+		c.askedAt = c.Now
 	}
-	if m.Epoch > c.group.Epoch || m.Epoch == c.group.Epoch && (m.View > c.view || m.Last > c.last || m.Stable > c.stable.Seq) {
-		c.statusAt = min(c.statusAt, c.now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
+	if m.Epoch > c.Group.Epoch || m.Epoch == c.Group.Epoch && (m.View > c.InView || m.Last > c.last || m.Stable > c.stable.Seq) {
+		c.statusAt = min(c.statusAt, c.Now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
 	}
-	if m.Epoch < c.group.Epoch || m.Epoch == c.group.Epoch && m.Stable < c.stable.Seq {
-		c.send(from, c.proof(m.Epoch))
+	if m.Epoch < c.Group.Epoch || m.Epoch == c.Group.Epoch && m.Stable < c.stable.Seq {
+		c.Send(from, c.proof(m.Epoch))
 	}
-	if m.Epoch != c.group.Epoch || c.group.Index(from) < 0 || !c.member() {
+	if m.Epoch != c.Group.Epoch || c.Group.Index(from) < 0 || !c.Member() {
 		return
 	}
 	c.hear(from, m)
 	for _, own := range c.own {
 		if own.Seq > m.Stable {
-			c.send(from, c.checkpointVote(own))
+			c.Send(from, c.checkpointVote(own))
 		}
 	}
-	own := c.changes[c.group.Index(c.cfg.ID)]
+	own := c.changes[c.Group.Index(c.ID)]
 	switch {
-	case m.View > c.view:
-	case !c.active:
-		if own != nil && own.View == c.view {
-			c.send(from, own)
+	case m.View > c.InView:
+	case !c.Active:
+		if own != nil && own.View == c.InView {
+			c.Send(from, own)
 		}
 		c.resendBeginning(from)
-	case m.View < c.view || !m.Active:
+	case m.View < c.InView || !m.Active:
 		c.resendBeginning(from)
 	default:
 		c.resend(from, m)
@@ -107,17 +94,17 @@ func (c *Core) onStatus(from bft.ID, m *Status) {
 
 // resendBeginning repeats how this view begins.
 func (c *Core) resendBeginning(to bft.ID) {
-	if c.active {
+	if c.Active {
 		if c.begun != nil {
-			c.send(to, c.begun)
+			c.Send(to, c.begun)
 		}
 		return
 	}
 	if c.newView != nil {
-		c.send(to, c.newView)
+		c.Send(to, c.newView)
 	}
 	if c.planned != nil && c.planned.held {
-		c.send(to, c.confirmation())
+		c.Send(to, c.confirmation())
 	}
 }
 
@@ -142,44 +129,44 @@ func (c *Core) resend(to bft.ID, m *Status) {
 		first = max(m.Applied, c.base) // the leader has told the other one something else
 	}
 	for seq := first + 1; seq <= min(c.last, first+bft.Resent); seq++ {
-		if s := c.slots[seq]; s != nil && s.order != nil && c.ration.Take(to, c.now, s.entry.Size()) {
-			c.send(to, &Order{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: s.history, Entry: s.entry, Signature: s.order})
+		if s := c.slots[seq]; s != nil && s.order != nil && c.ration.Take(to, c.Now, s.entry.Size()) {
+			c.Send(to, &Order{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: s.history, Entry: s.entry, Signature: s.order})
 		}
 	}
-	if c.accusers[c.group.Index(c.cfg.ID)] {
-		c.send(to, &Accuse{Epoch: c.group.Epoch, View: c.view})
+	if c.accusers[c.Group.Index(c.ID)] {
+		c.Send(to, &Accuse{Epoch: c.Group.Epoch, View: c.InView})
 	}
 	if m.Applied >= c.last {
 		return
 	}
 	if s := c.slots[c.final]; c.final > max(m.Applied, c.base) && s != nil && s.entry != nil {
 		c.certifyAt(c.final)
-		c.send(to, c.response(c.final, s))
+		c.Send(to, c.response(c.final, s))
 	}
-	at := c.group.Index(c.cfg.ID)
+	at := c.Group.Index(c.ID)
 	for _, seq := range slices.Sorted(maps.Keys(c.rounds)) {
 		if r := c.rounds[seq]; r.sent && seq > m.Applied {
-			c.send(to, &Response{Epoch: c.group.Epoch, View: c.view, Seq: seq, History: r.votes[at].history, Signature: r.votes[at].signature})
+			c.Send(to, &Response{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: r.votes[at].history, Signature: r.votes[at].signature})
 		}
 	}
 	if local := c.localCommit(); local != nil && local.Seq > m.Applied {
 		if !c.cert.Start {
-			c.send(to, &Commit{Certificate: c.cert})
+			c.Send(to, &Commit{Certificate: c.cert})
 		}
-		c.send(to, local)
+		c.Send(to, local)
 	}
 }
 
 // deadline is when time alone asks for something next.
 func (c *Core) deadline() bft.Time {
 	at := c.statusAt
-	for _, other := range []bft.Time{c.suspect.At, c.behind, c.certAt, c.settleAt, c.batchAt} {
+	for _, other := range []bft.Time{c.Suspect.At, c.behind, c.certAt, c.settleAt, c.batchAt} {
 		if other != 0 {
 			at = min(at, other)
 		}
 	}
-	if relay := c.pending.RelayAt(); relay != 0 && c.member() {
+	if relay := c.Pending.RelayAt(); relay != 0 && c.Member() {
 		at = min(at, relay)
 	}
-	return max(at, c.now+1)
+	return max(at, c.Now+1)
 }

@@ -20,7 +20,7 @@ type walk struct {
 // which the others go on, where a liar makes up their quorum, and one who is still in a view that too many have left to
 // settle anything there.
 func (c *Core) hear(from bft.ID, m *Status) {
-	c.told[c.group.Index(from)] = told{m.Applied, m.Final}
+	c.told[c.Group.Index(from)] = told{m.Applied, m.Final}
 	if c.closed || c.fetching != 0 || m.Applied <= c.final || m.Applied > c.highest() {
 		return
 	}
@@ -30,14 +30,14 @@ func (c *Core) hear(from bft.ID, m *Status) {
 			equal++
 		}
 	}
-	if equal < c.group.Weak() {
+	if equal < c.Group.Weak() {
 		return
 	}
 	if history, known := c.historyAt(m.Applied); known && m.Applied <= c.last && history == m.Final {
 		c.believe(m.Applied)
 		return
 	}
-	if c.active {
+	if c.Active {
 		return // it has promised to execute no other history in this view
 	}
 	// What was final stays so: a walk goes on, though more has become final since.
@@ -50,20 +50,20 @@ func (c *Core) hear(from bft.ID, m *Status) {
 func (c *Core) onAsk(from bft.ID, m *Ask) {
 	s := c.slots[m.Seq]
 	before, known := c.historyAt(m.Seq - 1)
-	if m.Epoch != c.group.Epoch || m.Seq == 0 || !known || s == nil || s.entry == nil || s.history != m.History {
+	if m.Epoch != c.Group.Epoch || m.Seq == 0 || !known || s == nil || s.entry == nil || s.history != m.History {
 		return
 	}
-	if c.ration.Take(from, c.now, s.entry.Size()) {
-		c.send(from, &Tell{Epoch: m.Epoch, Seq: m.Seq, Before: before, Entry: s.entry})
+	if c.ration.Take(from, c.Now, s.entry.Size()) {
+		c.Send(from, &Tell{Epoch: m.Epoch, Seq: m.Seq, Before: before, Entry: s.entry})
 	}
 }
 
 func (c *Core) onTell(from bft.ID, m *Tell) {
 	w := c.walk
-	if w == nil || c.active || c.closed || c.fetching != 0 {
+	if w == nil || c.Active || c.closed || c.fetching != 0 {
 		return
 	}
-	if m.Epoch != c.group.Epoch || m.Seq != w.seq || Chain(m.Before, m.Entry.Digest()) != w.history {
+	if m.Epoch != c.Group.Epoch || m.Seq != w.seq || Chain(m.Before, m.Entry.Digest()) != w.history {
 		return
 	}
 	w.entries[w.seq] = m.Entry
@@ -76,7 +76,7 @@ func (c *Core) onTell(from bft.ID, m *Tell) {
 func (c *Core) goBack(from bft.ID) {
 	w := c.walk
 	if w.seq > c.applied {
-		c.send(from, &Ask{Epoch: c.group.Epoch, Seq: w.seq, History: w.history})
+		c.Send(from, &Ask{Epoch: c.Group.Epoch, Seq: w.seq, History: w.history})
 		return
 	}
 	c.walk = nil
@@ -109,7 +109,7 @@ func (c *Core) arrive(w *walk) {
 		e := w.entries[seq]
 		s := &slot{digest: e.Digest(), history: Chain(c.tip, e.Digest()), entry: e}
 		c.slots[seq], c.last, c.tip = s, seq, s.history
-		c.persist(&AcceptRecord{Epoch: c.group.Epoch, Seq: seq, History: s.history, Entry: e})
+		c.Persist(&AcceptRecord{Epoch: c.Group.Epoch, Seq: seq, History: s.history, Entry: e})
 		c.note(seq, s)
 	}
 	c.believe(w.top.seq)

@@ -5,24 +5,24 @@ import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 // leave gives up all views before this one.
 func (c *Core) leave(view uint64) {
 	c.suspicions++
-	c.suspect.GaveUp()
+	c.Suspect.GaveUp()
 	c.turn(view)
-	c.persist(&ViewRecord{Epoch: c.group.Epoch, View: view})
+	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: view})
 	own := c.viewChange()
-	c.changes[c.group.Index(c.cfg.ID)] = own
-	c.broadcast(own)
+	c.changes[c.Group.Index(c.ID)] = own
+	c.Broadcast(own)
 	c.countChanges()
 }
 
 // turn forgets what belongs to the view before. The history stays until the next view begins with one.
 // Where this replica has left for the view already, confirms of it have come: they overtake its beginning.
 func (c *Core) turn(view uint64) {
-	if view != c.view {
+	if view != c.InView {
 		clear(c.confirms)
 	}
-	c.view, c.active, c.newView, c.planned = view, false, nil, nil
+	c.InView, c.Active, c.newView, c.planned = view, false, nil, nil
 	c.certAt, c.settleAt, c.askAt = 0, 0, 0
-	c.suspect.Turn()
+	c.Suspect.Turn()
 	clear(c.early)
 	clear(c.rounds)
 	clear(c.accusers)
@@ -30,18 +30,18 @@ func (c *Core) turn(view uint64) {
 
 // viewChange is this replica's history, and the certificate that it was accepted under.
 func (c *Core) viewChange() *ViewChange {
-	m := &ViewChange{Epoch: c.group.Epoch, View: c.view, Stable: c.stable, Certificate: c.cert, Replica: c.cfg.ID}
+	m := &ViewChange{Epoch: c.Group.Epoch, View: c.InView, Stable: c.stable, Certificate: c.cert, Replica: c.ID}
 	m.Digests = c.digests(c.last)
-	m.Signature = c.oracle.Sign(m.Statement(c.cfg.Domain))
+	m.Signature = c.Oracle.Sign(m.Statement(c.cfg.Domain))
 	return m
 }
 
 func (c *Core) onViewChange(m *ViewChange) {
-	at := c.group.Index(m.Replica)
-	if m.Epoch != c.group.Epoch || at < 0 || !c.member() {
+	at := c.Group.Index(m.Replica)
+	if m.Epoch != c.Group.Epoch || at < 0 || !c.Member() {
 		return
 	}
-	if m.View < c.view || m.View == c.view && c.active {
+	if m.View < c.InView || m.View == c.InView && c.Active {
 		return
 	}
 	if old := c.changes[at]; old != nil && m.View <= old.View {
@@ -52,7 +52,7 @@ func (c *Core) onViewChange(m *ViewChange) {
 	}
 	c.changes[at] = m
 	c.adopt(m.Stable)
-	if m.Epoch != c.group.Epoch {
+	if m.Epoch != c.Group.Epoch {
 		return
 	}
 	c.join()
@@ -64,7 +64,7 @@ func (c *Core) onViewChange(m *ViewChange) {
 func (c *Core) join() {
 	against, later, lowest := 0, 0, uint64(0)
 	for at, m := range c.changes {
-		left := m != nil && m.View > c.view
+		left := m != nil && m.View > c.InView
 		if left {
 			if later++; lowest == 0 || m.View < lowest {
 				lowest = m.View
@@ -74,55 +74,55 @@ func (c *Core) join() {
 			against++
 		}
 	}
-	switch weak := c.group.Weak(); {
+	switch weak := c.Group.Weak(); {
 	case later >= weak:
 		c.leave(lowest)
-	case c.active && against >= weak:
-		c.leave(c.view + 1)
+	case c.Active && against >= weak:
+		c.leave(c.InView + 1)
 	}
 }
 
 // countChanges starts the wait for a new view once a quorum wants it, and leads that view where it is ours.
 func (c *Core) countChanges() {
-	if c.active {
+	if c.Active {
 		return
 	}
 	left := 0
 	var usable []*ViewChange
 	for _, m := range c.changes {
-		if m == nil || m.View < c.view {
+		if m == nil || m.View < c.InView {
 			continue
 		}
 		left++
-		if m.View == c.view {
+		if m.View == c.InView {
 			usable = append(usable, m)
 		}
 	}
-	quorum := c.group.Quorum()
+	quorum := c.Group.Quorum()
 	if left >= quorum {
-		c.suspect.Begin(c.now, false)
+		c.Suspect.Begin(c.Now, false)
 	}
-	if c.group.Leader(c.view) != c.cfg.ID || len(usable) < quorum {
+	if c.Leader() != c.ID || len(usable) < quorum {
 		return
 	}
 	if c.newView != nil || c.planned != nil {
 		return // after a restart too: it has confirmed how the view begins
 	}
-	m := &NewView{Epoch: c.group.Epoch, View: c.view, Changes: usable[:quorum]}
-	m.Signature = c.oracle.Sign(m.Statement(c.cfg.Domain))
-	c.broadcast(m)
+	m := &NewView{Epoch: c.Group.Epoch, View: c.InView, Changes: usable[:quorum]}
+	m.Signature = c.Oracle.Sign(m.Statement(c.cfg.Domain))
+	c.Broadcast(m)
 	c.install(m)
 }
 
 // kept reports whether a view change is the latest of its member's.
 func (c *Core) kept(m *ViewChange) bool {
-	at := c.group.Index(m.Replica)
+	at := c.Group.Index(m.Replica)
 	return at >= 0 && c.changes[at] == m
 }
 
 // signedChange verifies whose view change it is.
 func (c *Core) signedChange(m *ViewChange) bool {
-	return c.kept(m) || c.oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature)
+	return c.kept(m) || c.Oracle.Verify(m.Replica, m.Statement(c.cfg.Domain), m.Signature)
 }
 
 // provenChange verifies what a view change rests on.
@@ -163,6 +163,6 @@ func (c *Core) provenStable(s *Stable) bool {
 	case s.same(&c.stable):
 		return true
 	}
-	return s.Epoch == c.group.Epoch && c.group.Allows(s.Checkpoint) &&
-		c.signedBy(c.group, CheckpointStatement(c.cfg.Domain, s.Checkpoint, s.History), s.Signatures)
+	return s.Epoch == c.Group.Epoch && c.Group.Allows(s.Checkpoint) &&
+		c.SignedBy(c.Group, CheckpointStatement(c.cfg.Domain, s.Checkpoint, s.History), s.Signatures)
 }
