@@ -177,6 +177,8 @@ def decode(document: dict[str, object]) -> Entry:
     path, file, ours, owner = document["path"], document["file"], document["ours"], document.get("owner", "")
     if not (isinstance(path, str) and isinstance(file, str) and isinstance(ours, list) and isinstance(owner, str)):
         raise ValueError("no journal entry")
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(f"{path!r} leads out of the folder of all control groups")
     original, *values = (whole(number) for number in (document["original"], *ours))
     entry = Entry(path, file, identity_of(document), original, tuple(values), Owner.read(owner) if owner else None)
     return of_version_1(entry) if "device" in document else entry

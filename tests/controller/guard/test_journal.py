@@ -36,8 +36,9 @@ owner = (
                 st.tuples(st.builds(OnRecord, st.just("linear"), st.none() | st.integers(0))))
 )  # fmt: skip
 
+path = st.text(min_size=1).filter(lambda text: not text.startswith("/") and ".." not in text.split("/"))
 entry = st.builds(
-    Entry, st.text(min_size=1), st.just("cpu.shares"), identity, st.integers(1, 262144),
+    Entry, path, st.just("cpu.shares"), identity, st.integers(1, 262144),
     st.lists(st.integers(1, 262144), max_size=2).map(tuple), st.none() | owner,
 )  # fmt: skip
 
@@ -123,6 +124,15 @@ def test_the_host_may_stop_after_any_step(
     for copy in copies:
         Journal(copy).store(ENTRIES)
         assert Journal(copy).load() == Loaded(tuple(ENTRIES))
+
+
+@pytest.mark.parametrize("path", ["/etc", "a/../../b", ".."])
+def test_a_path_that_leads_out_of_the_mount_is_refused(journal: Journal, path: str) -> None:
+    """A journal in a folder of somebody else's would have root write a number to any file."""
+    journal.store([replace(ENTRIES[0], path=path), ENTRIES[1]])
+    loaded = journal.load()
+    assert loaded.entries == (ENTRIES[1],)
+    assert loaded.problems[0] == f"line 2: {path!r} leads out of the folder of all control groups"
 
 
 @pytest.mark.parametrize("cut", range(1, 140, 7))
