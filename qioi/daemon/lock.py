@@ -128,13 +128,17 @@ def is_held(state_dir: Path) -> bool:
 
 
 def open_lock(path: Path) -> tuple[int, bool]:
-    """Open the lock's file, and say whether it can be written: on a read-only disk values are restored too. OSError."""
+    """Open the lock's file, and say whether it can be written: on a read-only disk values are restored too. OSError.
+
+    A link is refused: the file that it leads to would be emptied.
+    """
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
     except OSError as error:
         if error.errno != errno.EROFS or not path.exists():
             raise
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC), False
+        return os.open(path, os.O_RDONLY | flags), False
     os.fchmod(descriptor, 0o600)  # who may read it may lock it
     return descriptor, True
 

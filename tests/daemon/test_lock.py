@@ -167,6 +167,14 @@ def test_nobody_else_can_lock_the_state_folder(tmp_path: Path) -> None:
     assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (target := tmp_path / "target").write_text("whole\n")
+    (tmp_path / "lock").symlink_to(target)
+    with pytest.raises(LockError, match=r"lock: .*: accepted is a file that this user can make and write"):
+        HostLock(tmp_path)
+    assert target.read_text() == "whole\n"
+
+
 def test_whether_it_is_held_is_asked_without_holding_it(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "nowhere")
     lock = HostLock(tmp_path)
