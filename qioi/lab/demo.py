@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -16,6 +17,7 @@ from qioi.lab.arms import PROBE_SECONDS, Arm, Runner, Tick
 from qioi.lab.daemon import daemon_config, refuse_beside_another
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush_probe import file_system
+from qioi.lab.folder import is_ours
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import Machine, machine
@@ -23,6 +25,8 @@ from qioi.lab.options import LabOptions
 from qioi.lab.report import Page, markdown, write_report
 from qioi.lab.signals import uninterrupted
 from qioi.processes.errors import LabError
+
+log = logging.getLogger("qioi")
 
 #: The load, as a part of what the lab can do at most: busy, but not saturated.
 LOAD_PART = 0.6
@@ -47,9 +51,15 @@ UP_SECONDS = 6.0
 
 
 def demo_directory(memory: Path = MEMORY_DIRECTORY, disk: Path = DISK_DIRECTORY, room: int = ROOM) -> Path:
-    """Choose the folder of the demo's lab: in memory if it exists there or has room there, else on the disk."""
-    if memory.exists():
+    """Choose the folder of the demo's lab: in memory if it exists there or has room there, else on the disk.
+
+    Everybody may make a folder in memory, so somebody else's is left alone, with a warning.
+    """
+    if is_ours(memory):
         return memory
+    if os.path.lexists(memory):
+        log.warning("%s is not this user's own folder: the ledgers stand on the disk, in %s", memory, disk)
+        return disk
     if memory.parent.is_dir() and file_system(memory.parent) == "tmpfs":
         kept = os.statvfs(memory.parent)
         # The file system tells how much it may hold, which is no memory yet.

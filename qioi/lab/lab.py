@@ -20,6 +20,7 @@ from typing import Any
 
 from qioi.lab.containers import Containers
 from qioi.lab.engine import engine_socket
+from qioi.lab.folder import MARKER, is_marked, make_folder, remove_folder, resolve
 from qioi.lab.left_shares import restore_left
 from qioi.lab.lock import exclusive
 from qioi.lab.network import Network, Node, find_binary, load_network
@@ -43,8 +44,6 @@ GROUP_PREFIX = "qioi-lab-"
 #: Share of the load client's group, the same in every arm: the ledger's waiting is measured, not the client's.
 CLIENT_SHARES = 65_536
 CLIENT_GROUP = "client"
-#: A file that proves that a folder is a lab's and may be emptied.
-MARKER = ".qioi-lab"
 STATE = "lab.json"
 #: The folder, in the lab's, of the state of a daemon that protects it.
 DAEMON_STATE = "daemon"
@@ -71,7 +70,7 @@ class Lab:
     """One lab, identified by its folder. All methods work on a lab that another process brought up."""
 
     def __init__(self, directory: Path = DEFAULT_DIRECTORY, hierarchy: Hierarchy | None = None) -> None:
-        self.directory = directory.resolve()
+        self.directory = resolve(directory)
         self._name = GROUP_PREFIX + digest_of(self.directory)
         self._hierarchy = hierarchy or find_hierarchy()
         self._site: Site | None = None
@@ -82,8 +81,9 @@ class Lab:
 
     def _marked(self, line: int) -> str:
         """Read a line of the marker (name, engine's socket, folder elsewhere); empty where the lab has none."""
-        marker = self.directory / MARKER
-        return "".join(marker.read_text().splitlines()[line : line + 1]) if marker.exists() else ""
+        if not is_marked(self.directory):
+            return ""
+        return "".join((self.directory / MARKER).read_text().splitlines()[line : line + 1])
 
     def _containers(self, socket: str) -> Containers:
         return Containers(self._name, socket, self.directory / "gates", self._hierarchy)
@@ -109,7 +109,7 @@ class Lab:
 
     def network(self) -> Network:
         """Read the network, which is there once :meth:`up` has begun."""
-        if not (self.directory / MARKER).exists():
+        if not is_marked(self.directory):
             raise LabError(f"no lab is running in {self.directory} (`qioi lab up --dir {self.directory}` starts one)")
         return load_network(self.directory / "network.json")
 
@@ -232,7 +232,7 @@ class Lab:
 
     def _adopt(self) -> None:
         """Take over containers whose lab's folder is gone, if an engine is there to ask."""
-        if (self.directory / MARKER).exists():
+        if is_marked(self.directory):
             return
         with contextlib.suppress(LabError):
             containers = self._containers(engine_socket())
@@ -255,7 +255,7 @@ class Lab:
 
     def _traces(self) -> bool:
         """Whether anything is there that a lab in this folder has made."""
-        return self.tree.left() or (self.directory / MARKER).exists()
+        return self.tree.left() or is_marked(self.directory)
 
     def _remove(self, *, keep_files: bool, grace: float = 5.0) -> None:
         for group in self.tree.children():
@@ -274,7 +274,7 @@ class Lab:
             if self._orphan_cleanup is not None:
                 self._orphan_cleanup.dismiss()
                 self._orphan_cleanup = None
-        if not (self.directory / MARKER).exists():
+        if not is_marked(self.directory):
             return
         if keep_files:
             self.state_file.unlink(missing_ok=True)
@@ -292,7 +292,7 @@ class Lab:
 
     def _restore_left(self) -> None:
         """Restore what a killed daemon has left changed. LabError: not all could be, and its journal stays."""
-        if not (self.directory / MARKER).exists():
+        if not is_marked(self.directory):
             return
         try:
             restore_left(self.directory / DAEMON_STATE, self._hierarchy.weights)
@@ -357,24 +357,10 @@ class Lab:
         if self._traces():
             say(f"removing what an earlier lab in {self.directory} has left behind")
         self._remove(keep_files=False)
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_folder(self.directory)
         if any(self.directory.iterdir()):
             raise LabError(f"{self.directory} is not empty and no lab's folder; name an empty or a new one with --dir")
         (self.directory / MARKER).write_text(self._name + "\n")
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a lab's folder with all that is in it; one that cannot be removed, as a mount point, stays, empty.
-
-    The marker goes last, so that a removal that was interrupted can be finished.
-    """
-    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name == MARKER):
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
-    with contextlib.suppress(OSError):
-        folder.rmdir()
 
 
 def digest_of(directory: Path) -> str:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from qioi.commands import demo, lab, lab_caliper
 from qioi.daemon.lock import HOST_LOCK, TreeLock
-from qioi.lab.lab import MARKER
+from qioi.lab.folder import MARKER
 
 NOBODY = 65_534
 
@@ -49,7 +49,7 @@ def said(command: click.Command, words: Sequence[str]) -> str:
 
 def test_a_folder_of_root_s_is_refused_to_others_in_one_line(roots: Path) -> None:
     assert "Permission denied" in said(lab.command, ["up", "--dir", str(roots.parent / "new")])
-    assert "Permission denied" in said(lab.command, ["down", "--dir", str(roots)])
+    assert f"{roots} is not this user's own" in said(lab.command, ["down", "--dir", str(roots)])
     assert "Permission denied" in said(demo.command, ["--output", str(roots / "results")])
 
 

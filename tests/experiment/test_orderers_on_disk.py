@@ -15,7 +15,8 @@ from qioi.experiment.session import lab_options
 from qioi.experiment.spec import ArmSpec
 from qioi.experiment.system import LoadSpec, NetworkSpec
 from qioi.lab.flush_probe import FlushProbe
-from qioi.lab.lab import MARKER, Lab
+from qioi.lab.folder import MARKER
+from qioi.lab.lab import Lab
 from qioi.lab.systems import SYSTEMS
 from qioi.processes.errors import LabError
 

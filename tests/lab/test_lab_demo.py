@@ -212,6 +212,17 @@ def test_the_demo_stands_in_memory_where_there_is_room(tmp_path: Path) -> None:
     assert demo_directory(tmp_path / "no" / "x", disk) == disk
 
 
+def test_a_folder_of_somebody_else_s_in_memory_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (memory := tmp_path / "memory").mkdir()
+    disk = tmp_path / "disk"
+    assert demo_directory(memory, disk) == memory
+    memory.chmod(0o777)
+    assert demo_directory(memory, disk, room=0) == disk
+    assert f"{memory} is not this user's own folder: the ledgers stand on the disk, in {disk}" in caplog.text
+    (link := tmp_path / "link").symlink_to(memory)
+    assert demo_directory(link, disk, room=0) == disk
+
+
 @pytest.fixture
 def roomy(tmp_path: Path) -> Iterator[Path]:
     """A file system in memory that may hold twice as much as the machine has."""

@@ -12,7 +12,8 @@ from qioi.controller.levers.files import Files
 from qioi.controller.levers.shares import Shares
 from qioi.daemon.lock import HostLock
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.lab.lab import DAEMON_STATE, MARKER, Lab
+from qioi.lab.folder import MARKER
+from qioi.lab.lab import DAEMON_STATE, Lab
 from qioi.processes.errors import LabError
 
 ORIGINAL, RAISED = 700, 4096

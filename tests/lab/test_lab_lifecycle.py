@@ -17,7 +17,8 @@ from stuck_ledger import stuck_ledger
 from waiting import PATIENCE, until
 
 from qioi.commands.lab import command
-from qioi.lab.lab import CLIENT_SHARES, MARKER, STATE, Lab
+from qioi.lab.folder import MARKER
+from qioi.lab.lab import CLIENT_SHARES, STATE, Lab
 from qioi.lab.network import find_binary
 from qioi.lab.options import LabOptions
 from qioi.model import Role
@@ -147,7 +148,7 @@ def test_down_may_keep_the_files(lab: Lab, base_port: int) -> None:
 
 def test_a_folder_that_is_a_mount_is_emptied_and_stays(lab: Lab, base_port: int) -> None:
     lab.directory.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "none", str(lab.directory)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", str(lab.directory)], check=True)
     try:
         for _ in range(2):
             lab.up(small(base_port))
