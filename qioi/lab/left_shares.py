@@ -12,7 +12,11 @@ from qioi.settings.config import default_record_dir
 
 
 def restore_left(state_dir: Path, hierarchy: Hierarchy) -> None:
-    """Do for a lab's daemon what ``qioi restore`` does; LabError with a line for each value unless all is clean."""
+    """Do for a lab's daemon what ``qioi restore`` does; LabError with a line for each value unless all is back.
+
+    An owner's record that it did not take back, since it does not answer, counts too: the caller removes the journal,
+    which alone has the original.
+    """
     if not state_dir.is_dir():
         return
     try:
@@ -23,7 +27,7 @@ def restore_left(state_dir: Path, hierarchy: Hierarchy) -> None:
         recovery = recover(state_dir, default_record_dir(state_dir), hierarchy)
     finally:
         lock.close()
-    if not recovery.clean:
+    if not recovery.clean or recovery.left:
         lines: list[str] = []
         tell(recovery, lines.append)
         raise LabError("\n".join(lines))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from qioi.daemon.lock import HostLock
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.lab.folder import MARKER
 from qioi.lab.lab import DAEMON_STATE, Lab
+from qioi.model import Owner, OwnerKind
 from qioi.processes.errors import LabError
 
 ORIGINAL, RAISED = 700, 4096
@@ -65,6 +66,19 @@ def test_the_folder_stays_where_not_all_can_be_put_back(lab: Lab, left: Left) ->
     assert int(left.share.read_text()) == RAISED
     assert lab.down()
     assert not lab.directory.exists()
+
+
+def test_the_folder_stays_while_the_owner_of_a_record_does_not_answer(lab: Lab, left: Left) -> None:
+    """As with a dockerd that is stopped: the share is back, and its record is not."""
+    (entry,) = left.journal.load().entries
+    engine = lab.directory / "docker.sock"
+    left.journal.store([replace(entry, owner=Owner(OwnerKind.DOCKER, "ab12", str(engine)))])
+    with pytest.raises(LabError, match=r"(?s)the record of its owner is not put back yet: .*tries again"):
+        lab.down()
+    assert int(left.share.read_text()) == ORIGINAL
+    assert len(left.journal.load().entries) == 1
+    left.journal.store([])
+    assert lab.down()
 
 
 def test_a_daemon_that_still_runs_restores_by_itself(lab: Lab, left: Left) -> None:
