@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from qioi.kernel.child import Child
+from qioi.kernel.child import Child, mortal
 from qioi.lab.caliper_files import (
     Document,
     Overrides,
@@ -32,6 +32,7 @@ from qioi.lab.caliper_files import (
 from qioi.lab.caliper_result import Round, parse, progress
 from qioi.lab.lab import Lab
 from qioi.lab.npm import end_session, find_node, install
+from qioi.processes.after_death import AfterDeath, kill_group
 from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
@@ -132,7 +133,7 @@ def make_folder(output: Path) -> Path:
 def launch_manager(
     node: str, modules: Path, configs: Path, output: Path, group: Group | None, log: Path, say: Say
 ) -> int:
-    """Run ``caliper launch manager`` to its end and give its exit status. It ends with this process."""
+    """Run ``caliper launch manager`` to its end and give its exit status. It and its workers end with this process."""
     argv = [
         node,
         str(modules / "@hyperledger" / "caliper-cli" / "caliper.js"),
@@ -146,19 +147,9 @@ def launch_manager(
     ]
     # The workloads stand in the source tree, what they import in the cache.
     environment = {"NODE_PATH": str(modules)}
-    if group is not None:
-        process = launch(argv, group, log=log, cwd=output, environment=environment)
-    else:
-        with log.open("wb") as file:
-            process = Child(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                cwd=output,
-                env={**os.environ, **environment},
-                start_new_session=True,
-            )
+    # Caliper's workers are processes of their own, and its manager does not end them when interrupted or killed.
+    process = start_manager(argv, output, group, log, environment)
+    workers = AfterDeath(kill_group(process.pid))
     try:
         with log.open(errors="replace") as lines:
             while process.poll() is None:
@@ -167,8 +158,26 @@ def launch_manager(
             report(lines.readlines(), say)
         return process.returncode
     finally:
-        # Caliper's workers are processes of their own, and its manager does not end them when interrupted.
         end_session(process)
+        workers.dismiss()
+
+
+def start_manager(
+    argv: list[str], output: Path, group: Group | None, log: Path, environment: dict[str, str]
+) -> Child[bytes]:
+    """Start the manager in a session of its own, in the lab's group if there is one; it dies with this process."""
+    if group is not None:
+        return launch(argv, group, log=log, cwd=output, environment=environment, die_with_parent=True)
+    with log.open("wb") as file:
+        return Child(
+            mortal(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=output,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
 
 
 def report(lines: list[str], say: Say) -> None:

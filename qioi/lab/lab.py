@@ -25,13 +25,14 @@ from qioi.lab.left_shares import restore_left
 from qioi.lab.lock import exclusive
 from qioi.lab.network import Network, Node, find_binary, load_network
 from qioi.lab.options import LabOptions, Runtime
-from qioi.lab.orphan_cleanup import OrphanCleanup
+from qioi.lab.orphan_cleanup import orphan_cleanup
 from qioi.lab.readiness import GLANCE, ask, refuse_busy_ports, serves
 from qioi.lab.replica import Replica, replicas
 from qioi.lab.signals import uninterrupted
 from qioi.lab.site import PATIENCE, Manner, Say, Site, silent
 from qioi.lab.systems import KILLED, SYSTEMS, System
 from qioi.model import Role
+from qioi.processes.after_death import AfterDeath
 from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running
@@ -75,7 +76,7 @@ class Lab:
         self._hierarchy = hierarchy or find_hierarchy()
         self._site: Site | None = None
         self._elsewhere: Path | None = None
-        self._orphan_cleanup: OrphanCleanup | None = None
+        self._orphan_cleanup: AfterDeath | None = None
         engine = self._marked(1)
         self.tree = self._containers(engine) if engine else Tree(self._name, self._hierarchy)
 
@@ -157,7 +158,7 @@ class Lab:
         network = system.lay_out()
         refuse_busy_ports(network)
         if manner.die_with_parent and self.runtime == "docker":
-            self._orphan_cleanup = OrphanCleanup(self.directory)
+            self._orphan_cleanup = orphan_cleanup(self.directory)
         self.tree.create()
         site = self._site = Site(self.directory, self.tree, network.channels, manner)
         system.start(site, network)
