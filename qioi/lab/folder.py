@@ -62,6 +62,15 @@ def is_marked(folder: Path) -> bool:
     return (folder / MARKER).exists()
 
 
+def marker_of(folder: Path) -> str:
+    """Tell the marker of one lab from that of another one in the same folder; empty where there is none."""
+    try:
+        found = (folder / MARKER).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    return f"{found.st_ino}-{found.st_mtime_ns}"
+
+
 def make_folder(folder: Path) -> None:
     """Make a lab's folder, unless it is there. It holds private keys, so nobody else sees into it. LabError."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

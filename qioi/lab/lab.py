@@ -12,7 +12,8 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +21,11 @@ from typing import Any
 
 from qioi.lab.containers import Containers
 from qioi.lab.engine import engine_socket
-from qioi.lab.folder import MARKER, is_marked, make_folder, remove_folder, resolve
+from qioi.lab.folder import MARKER, is_marked, make_folder, marker_of, remove_folder, resolve
 from qioi.lab.left_shares import restore_left
 from qioi.lab.lock import exclusive
 from qioi.lab.network import Network, Node, find_binary, load_network
 from qioi.lab.options import LabOptions, Runtime
-from qioi.lab.orphan_cleanup import orphan_cleanup
 from qioi.lab.readiness import GLANCE, ask, refuse_busy_ports, serves
 from qioi.lab.replica import Replica, replicas
 from qioi.lab.signals import uninterrupted
@@ -158,7 +158,8 @@ class Lab:
         network = system.lay_out()
         refuse_busy_ports(network)
         if manner.die_with_parent and self.runtime == "docker":
-            self._orphan_cleanup = orphan_cleanup(self.directory)
+            words = ["-m", "qioi.lab.orphan_cleanup", str(self.directory), marker_of(self.directory)]
+            self._orphan_cleanup = AfterDeath([sys.executable, *words])
         self.tree.create()
         site = self._site = Site(self.directory, self.tree, network.channels, manner)
         system.start(site, network)
@@ -219,17 +220,20 @@ class Lab:
             raise LabError(f"{self.state_file}: {error}: accepted is the file that `qioi lab up` writes") from None
         return document
 
-    def down(self, *, keep_files: bool = False) -> bool:
+    def down(self, *, keep_files: bool = False, provided: Callable[[], bool] = lambda: True) -> bool:
         """End every process and remove groups and files; say whether there was anything to remove.
 
-        With ``keep_files`` ledgers, logs and keys stay, and the folder ceases to be a lab's.
+        With ``keep_files`` ledgers, logs and keys stay, and the folder ceases to be a lab's. ``provided`` is asked when
+        no other command is at work on the lab, and may refuse.
         """
         self._adopt()
-        there = self._traces()
-        if there:
-            with self.locked(), uninterrupted():
-                self._remove(keep_files=keep_files)
-        return there
+        if not self._traces():
+            return False
+        with self.locked(), uninterrupted():
+            if not provided():
+                return False
+            self._remove(keep_files=keep_files)
+        return True
 
     def _adopt(self) -> None:
         """Take over containers whose lab's folder is gone, if an engine is there to ask."""

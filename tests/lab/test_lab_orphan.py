@@ -1,0 +1,64 @@
+"""What takes a lab of containers down after a killed command, where that does not go at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from waiting import PATIENCE, until
+
+from qioi.lab import lock
+from qioi.lab.folder import MARKER, marker_of
+from qioi.lab.lab import Lab
+from qioi.lab.orphan_cleanup import take_down
+
+#: As `Lab.up` does it for containers.
+PARENT = """
+import sys, time
+from qioi.processes.after_death import AfterDeath
+waits = AfterDeath([sys.executable, "-m", "qioi.lab.orphan_cleanup", *sys.argv[1:]])
+print("up", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def left(lab: Lab) -> Path:
+    """What a killed command has left: here a folder alone."""
+    lab.directory.mkdir()
+    (lab.directory / MARKER).write_text("x\n")
+    return lab.directory
+
+
+def test_it_tries_again_while_another_command_is_at_work(left: Path) -> None:
+    words = [str(left), marker_of(left)]
+    with Lab(left).locked():
+        parent = subprocess.Popen([sys.executable, "-c", PARENT, *words], stdout=subprocess.PIPE, text=True)
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "up\n"
+        parent.kill()
+        parent.communicate()
+        time.sleep(lock.PATIENCE + 2)  # longer than one try waits
+        assert left.exists()
+    until(lambda: not left.exists())
+
+
+def test_a_lab_that_has_come_meanwhile_is_left_alone(left: Path) -> None:
+    before = marker_of(left)
+    os.utime(left / MARKER, ns=(1, 1))
+    assert take_down(left, before)
+    assert left.exists()
+
+
+def test_one_that_comes_while_it_waits_is_left_alone(left: Path) -> None:
+    with Lab(left).locked():
+        words = ["-m", "qioi.lab.orphan_cleanup", str(left), marker_of(left)]
+        waiting = subprocess.Popen([sys.executable, *words])
+        time.sleep(2)
+        os.utime(left / MARKER, ns=(1, 1))
+    assert waiting.wait(PATIENCE) == 0
+    assert left.exists()
