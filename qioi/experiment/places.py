@@ -12,7 +12,7 @@ from qioi.lab.demo import ROOM, demo_directory
 from qioi.lab.flush_probe import file_system
 from qioi.lab.lab import digest_of
 
-#: Always one of these unless a run names its own, so that the next run removes what a killed one has left.
+#: Always one of these unless a run names its own, so that the next run removes what a killed one has left in either.
 MEMORY, DISK = Path("/dev/shm/qioi-experiment"), Path("/var/lib/qioi-experiment")
 
 

@@ -19,7 +19,7 @@ from qioi.experiment.measure import Measurement, Offer
 from qioi.experiment.noise import complaints, others
 from qioi.experiment.orderers_on_disk import NAME as ORDERERS_ON_DISK
 from qioi.experiment.orderers_on_disk import orderers_on_disk
-from qioi.experiment.places import media, own_folder, standing
+from qioi.experiment.places import DISK, MEMORY, media, own_folder, standing
 from qioi.experiment.plan import EDGE_SECONDS, Cell, Plan, up_seconds
 from qioi.experiment.replicas import measure_replicas
 from qioi.experiment.run_files import Repeat
@@ -28,6 +28,7 @@ from qioi.experiment.system import BENCHED, DATABASES, WORKLOADS, NetworkSpec
 from qioi.lab.arms import BLOCK, FEW, PROBE, PROBE_SECONDS
 from qioi.lab.caliper_files import find_configs
 from qioi.lab.daemon import refuse_beside_another
+from qioi.lab.demo import clear_others
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
@@ -124,7 +125,9 @@ class Session:
     @contextlib.contextmanager
     def _lab(self, spec: NetworkSpec, logs: Path) -> Iterator[tuple[Lab, Network]]:
         """Bring a network of that kind up, and take it down with its logs kept."""
-        lab = Lab(standing(self._directory, spec.store))
+        directory = standing(self._directory, spec.store)
+        clear_others(directory, (MEMORY, DISK))
+        lab = Lab(directory)
         with orderers_on_disk() if spec.store == "orderers" else contextlib.nullcontext():
             network = lab.up(lab_options(spec, self._base_port), die_with_parent=True)
             try:

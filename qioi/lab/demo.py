@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +17,7 @@ from qioi.lab.arms import PROBE_SECONDS, Arm, Runner, Tick
 from qioi.lab.daemon import daemon_config, refuse_beside_another
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush_probe import file_system
-from qioi.lab.folder import is_ours
+from qioi.lab.folder import is_marked, is_ours
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
 from qioi.lab.machine import Machine, machine
@@ -35,8 +35,8 @@ MODE = "block"
 #: Times in seconds. Together with start and stop under four minutes.
 WARMUP = 15.0
 DURATION = 40.0
-#: Folders of the demo's lab. It is always one of these, so that the next demo removes what a killed one has left. It is
-#: in memory where there is room, since the demo is about CPU (see qioi.lab.flush_probe).
+#: Folders of the demo's lab. It is always one of these, and the next demo removes what a killed one has left in either.
+#: It is in memory where there is room, since the demo is about CPU (see qioi.lab.flush_probe).
 DISK_DIRECTORY = Path("/var/lib/qioi-demo")
 MEMORY_DIRECTORY = Path("/dev/shm/qioi-demo")
 MODES = {"stream": "stream mode, each transaction on its own", "block": "block mode, 500 transactions or 2 s a block"}
@@ -66,6 +66,25 @@ def demo_directory(memory: Path = MEMORY_DIRECTORY, disk: Path = DISK_DIRECTORY,
         if min(kept.f_bavail * kept.f_frsize, psutil.virtual_memory().available) >= room:
             return memory
     return disk
+
+
+def clear_others(directory: Path, usual: Collection[Path]) -> None:
+    """Remove what a killed run has left in another one of the ``usual`` folders than ``directory``, one of them too.
+
+    The room that there is decides which of them is taken. A lab that runs stays, and so does a folder of somebody else.
+    """
+    if directory in usual:
+        for other in usual:
+            if other != directory and is_ours(other) and is_marked(other):
+                clear(Lab(other))
+
+
+def clear(lab: Lab) -> None:
+    """Remove what a killed run has left of a lab, or warn that it stays."""
+    try:
+        lab.down(provided=lambda: not lab.running)
+    except LabError as error:
+        log.warning("%s: what a killed run has left there stays: %s", lab.directory, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +146,7 @@ class Demo:
         refuse_beside_another()
         host = machine()
         self._step("bringing the ledger up", 0)
+        clear_others(self._options.directory, (MEMORY_DIRECTORY, DISK_DIRECTORY))
         lab = Lab(self._options.directory)
         network = lab.up(self._options.lab, die_with_parent=True)
         try:

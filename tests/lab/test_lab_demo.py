@@ -20,14 +20,16 @@ from waiting import PATIENCE, until
 
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
-from qioi.lab.demo import DemoOptions, default_threshold, demo_directory
+from qioi.lab.demo import DemoOptions, clear_others, default_threshold, demo_directory
 from qioi.lab.figures import ArmFigures
 from qioi.lab.flush_probe import file_system
-from qioi.lab.lab import Lab
+from qioi.lab.folder import MARKER
+from qioi.lab.lab import DAEMON_STATE, Lab
 from qioi.lab.load import LoadPlan, parse_result
 from qioi.lab.options import LabOptions
 from qioi.model import Role
 from qioi.processes.errors import BusyError, LabError
+from qioi.processes.launch import launch
 
 pytestmark = pytest.mark.slow
 
@@ -221,6 +223,35 @@ def test_a_folder_of_somebody_else_s_in_memory_is_left_alone(tmp_path: Path, cap
     assert f"{memory} is not this user's own folder: the ledgers stand on the disk, in {disk}" in caplog.text
     (link := tmp_path / "link").symlink_to(memory)
     assert demo_directory(link, disk, room=0) == disk
+
+
+def test_what_a_killed_run_has_left_in_the_other_usual_folder_is_removed(tmp_path: Path) -> None:
+    left, lives, others, own = usual = [tmp_path / name for name in ("left", "lives", "others", "own")]
+    for folder in usual:
+        folder.mkdir()
+        (folder / MARKER).write_text("x\n")
+    others.chmod(0o777)
+    lab = Lab(lives)
+    lab.state_file.write_text("{}")
+    lab.tree.create()
+    try:
+        running = launch(["sleep", "1000"], lab.tree.group("peer").create(), die_with_parent=True)
+        clear_others(tmp_path / "chosen by the user", usual)
+        assert all(folder.exists() for folder in usual)
+        clear_others(own, usual)
+        assert [folder.name for folder in usual if folder.exists()] == ["lives", "others", "own"]
+        assert running.poll() is None
+    finally:
+        lab.down()
+    assert not left.exists()
+
+
+def test_what_cannot_be_removed_from_the_other_folder_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    left, own = tmp_path / "left", tmp_path / "own"
+    (left / DAEMON_STATE / "lock").mkdir(parents=True)
+    (left / MARKER).write_text("x\n")
+    clear_others(own, (left, own))
+    assert f"{left}: what a killed run has left there stays: " in caplog.text
 
 
 @pytest.fixture
