@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import socket
+import fcntl
+import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+from qioi.lab.cache import cache_directory
+from qioi.lab.folder import make_folder
 from qioi.processes.errors import LabError
 
 #: Seconds to wait for another command on the same lab or folder.
@@ -15,24 +19,44 @@ PATIENCE = 5.0
 
 @contextlib.contextmanager
 def exclusive(name: str, busy: str) -> Iterator[None]:
-    """Hold the lock ``name``; LabError with the text ``busy`` while somebody else does.
+    """Hold the lock ``name`` of this user's; LabError with the text ``busy`` while another command does.
 
-    The lock is a name in the abstract socket space (unix(7)): the kernel frees it when its holder dies, and no file
-    is left over.
+    The lock is on a file that no other user can open, so that nobody else can hold it. It is outside of what it
+    protects, which may be removed meanwhile. The kernel frees it when its holder dies. The file stays: removing it
+    would let two commands lock two files of one name.
     """
-    lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    folder = lock_folder()
+    try:
+        make_folder(folder)
+        lock = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise LabError(f"{folder}: {error.strerror}: accepted is a folder in which this user can make files") from None
+    try:
+        take(lock, busy)
+        yield
+    finally:
+        os.close(lock)
+
+
+def take(lock: int, busy: str) -> None:
+    """Lock an open file, within :data:`PATIENCE`. LabError."""
     # A child of a killed command holds its lock between fork and exec, for a moment.
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            lock.bind("\0" + name)
-            break
-        except OSError:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             if time.monotonic() > deadline:
-                lock.close()
                 raise LabError(busy) from None
             time.sleep(0.02)
-    try:
-        yield
-    finally:
-        lock.close()
+        else:
+            return
+
+
+def lock_folder() -> Path:
+    """Give the folder of this user's locks, the same for all commands until the next reboot."""
+    user = os.geteuid()
+    if user == 0:
+        return Path("/run/qioi-lab")
+    session = Path(f"/run/user/{user}")
+    return session / "qioi-lab" if os.access(session, os.W_OK) else cache_directory() / "locks"
