@@ -1,8 +1,7 @@
 """Start one process inside its control group; no instruction of the program runs outside.
 
 A shell joins the groups and then becomes the program (``exec``). Python between fork and exec would not be safe in a
-process with threads. With ``die_with_parent`` util-linux' setpriv asks the kernel to kill the process when its parent
-ends (PR_SET_PDEATHSIG, prctl(2)); the shell then checks once that the parent had not ended before.
+process with threads.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from qioi.kernel.child import Child
+from qioi.kernel.child import Child, mortal
 from qioi.processes.cgroups import Group
 
-#: Exit status of the launcher when it could not join a group or its parent had ended.
+#: Exit status of the launcher when it could not join a group.
 LAUNCH_FAILED = 125
 
 
@@ -45,8 +44,7 @@ class Running(Protocol):
 
 
 _JOIN_AND_EXEC = f"""
-parent=$1; files=$2; shift 2
-[ -z "$parent" ] || [ "$PPID" = "$parent" ] || exit {LAUNCH_FAILED}
+files=$1; shift
 while [ "$files" -gt 0 ]; do echo $$ > "$1" || exit {LAUNCH_FAILED}; shift; files=$((files - 1)); done
 exec "$@"
 """
@@ -69,10 +67,9 @@ def launch(
     kernel counts the end of the starting thread as the end of the parent.
     """
     files = [str(file) for file in group.procs_files]
-    parent = str(os.getpid()) if die_with_parent else ""
-    command = ["/bin/sh", "-c", _JOIN_AND_EXEC, "sh", parent, str(len(files)), *files, *argv]
+    command = ["/bin/sh", "-c", _JOIN_AND_EXEC, "sh", str(len(files)), *files, *argv]
     if die_with_parent:
-        command = ["setpriv", "--pdeathsig", "KILL", "--", *command]
+        command = mortal(command)
     error_to = open_log(log)
     output_to = open_log(stdout) if stdout is not None else error_to
     try:
