@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,9 +15,8 @@ from typing import Any
 
 import yaml
 
-from qioi.lab.network import BINARY_NAME, find_binary
+from qioi.lab.network import find_binary, make_network
 from qioi.lab.options import LabOptions
-from qioi.processes.errors import LabError
 
 #: The headless Service of deploy/k8s/ledger, and where its pods see their files.
 SERVICE = "ledger"
@@ -30,10 +28,7 @@ def network_secrets(options: LabOptions, namespace: str) -> list[Document]:
     """Make a network and give its objects; its keys are nowhere else."""
     with tempfile.TemporaryDirectory(prefix="qioi-network-") as folder:
         directory = Path(folder) / "network"
-        command = [str(find_binary()), "init", "--dir", str(directory), "--kubernetes", SERVICE, *options.arguments()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise LabError(f"`{BINARY_NAME} init` failed (status {done.returncode}): {done.stderr.strip()}")
+        make_network(find_binary(), directory, ["--kubernetes", SERVICE, *options.arguments()])
         return objects_of(directory, namespace)
 
 

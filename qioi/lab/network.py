@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,15 @@ class Network:
     def named(self, role: Role) -> tuple[str, ...]:
         """Names of the nodes with that role."""
         return tuple(node.name for node in self.nodes if node.role == role)
+
+
+def make_network(binary: Path, directory: Path, arguments: Sequence[str]) -> None:
+    """Have the ledger make a network in a new folder: identities, channels, configurations. LabError."""
+    command = [str(binary), "init", "--dir", str(directory), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise LabError(f"`{BINARY_NAME} init` failed (status {done.returncode}): {reason}")
 
 
 def load_network(path: Path) -> Network:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qioi.lab import network as module
-from qioi.lab.network import find_binary, load_network
+from qioi.lab.network import find_binary, load_network, make_network
 from qioi.model import Role
 from qioi.processes.errors import LabError
 
@@ -28,8 +28,16 @@ def test_paths_are_taken_relative_to_the_file(tmp_path: Path) -> None:
     path.write_text(json.dumps(DOCUMENT))
     network = load_network(path)
     assert network.nodes[0].log == tmp_path / "log" / "p.log"
-    assert network.named(Role.PEER) == ("p",)
-    assert network.named(Role.ORDERER) == ()
+    assert (network.nodes[0].name, network.nodes[0].role) == ("p", Role.PEER)
+
+
+def test_what_the_ledger_says_of_a_network_that_it_does_not_make_is_one_line(tmp_path: Path) -> None:
+    """Whoever has one made: a lab, and the Secrets for Kubernetes."""
+    binary = tmp_path / "qioi-ledger"
+    binary.write_text('#!/bin/sh\necho usage >&2; echo "no $1 into $3" >&2; exit 2\n')
+    binary.chmod(0o755)
+    with pytest.raises(LabError, match=rf"^`qioi-ledger init` failed \(status 2\): no init into {tmp_path}/new$"):
+        make_network(binary, tmp_path / "new", [])
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from qioi.lab.network import BINARY_NAME, Network, Node, find_binary, load_network
+from qioi.lab.network import Network, Node, find_binary, load_network, make_network
 from qioi.lab.options import LabOptions
 from qioi.lab.readiness import leaderless
 from qioi.lab.site import Say, Site
@@ -43,11 +42,7 @@ class LedgerSystem:
         All paths in it are relative, so it may be moved.
         """
         fresh = self._directory / ".init"
-        command = [str(self._binary), "init", "--dir", str(fresh), *self._options.arguments()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-            raise LabError(f"`{BINARY_NAME} init` failed (status {done.returncode}): {reason}")
+        make_network(self._binary, fresh, self._options.arguments())
         for entry in fresh.iterdir():
             entry.rename(self._directory / entry.name)
         fresh.rmdir()
