@@ -46,10 +46,6 @@ class Network:
     consenter: str
     nodes: tuple[Node, ...]
 
-    def named(self, role: Role) -> tuple[str, ...]:
-        """Names of the nodes with that role."""
-        return tuple(node.name for node in self.nodes if node.role == role)
-
 
 def make_network(binary: Path, directory: Path, arguments: Sequence[str]) -> None:
     """Have the ledger make a network in a new folder: identities, channels, configurations. LabError."""

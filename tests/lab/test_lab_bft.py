@@ -7,6 +7,7 @@ import re
 
 import pytest
 from click.testing import CliRunner
+from node_names import named
 from waiting import until
 
 from qioi.commands.lab import command
@@ -49,7 +50,7 @@ def test_status_says_where_replicas_stand(lab: Lab, base_port: int) -> None:
     assert "VOTES ARE NOT DURABLE" in (lab.directory / "log" / "orderer1.log").read_text()
     shown = CliRunner().invoke(command, ["status", "--dir", str(lab.directory)])
     assert shown.exit_code == 0, shown.output
-    for orderer in network.named(Role.ORDERER):
+    for orderer in named(network, Role.ORDERER):
         # A busy host may have had them change the view.
         assert re.search(rf"{orderer} mychannel: view \d+( \(not begun\))?, applied ", shown.output), shown.output
     found: dict[str, dict[str, dict[str, int]]] = {}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from node_names import named
 from waiting import PATIENCE, until
 
 from qioi.lab.lab import Lab
@@ -122,7 +123,7 @@ def test_killed_brokers_and_orderers_lose_nothing(lab: Lab, base_port: int, mode
     said: list[str] = []
     options = LabOptions(peers_per_org=1, mode=mode, consenter="kafka", base_port=base_port, extra=extra)
     network = lab.up(options, say=said.append)
-    assert network.named(Role.BROKER) == ("broker1", "broker2", "broker3")
+    assert named(network, Role.BROKER) == ("broker1", "broker2", "broker3")
     assert any("Kafka brokers" in line for line in said)
     components = {entry["name"]: entry for entry in lab.state()["components"]}
     assert components["broker2"]["role"] == "broker"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from node_names import named
 from stuck_ledger import stuck_ledger
 from waiting import PATIENCE, until
 
@@ -45,7 +46,7 @@ def run(*arguments: str) -> tuple[int, str]:
 @pytest.mark.slow
 def test_every_node_serves_from_a_group_of_its_own(lab: Lab, base_port: int) -> None:
     network = lab.up(LabOptions(base_port=base_port))
-    assert [len(network.named(role)) for role in (Role.PEER, Role.ORDERER, Role.CHAINCODE)] == [4, 3, 4]
+    assert [len(named(network, role)) for role in (Role.PEER, Role.ORDERER, Role.CHAINCODE)] == [4, 3, 4]
     found = lab.status()
     assert all(entry.ready and len(entry.pids) == 1 and entry.shares == 1024 for entry in found)
     state = json.loads(lab.state_file.read_text())

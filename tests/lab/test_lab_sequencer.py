@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from node_names import named
 
 from qioi.lab.lab import Lab
 from qioi.lab.network import Network, Node
@@ -31,7 +32,7 @@ def test_a_lab_is_ordered_by_the_sequencer(lab: Lab, base_port: int) -> None:
         peers_per_org=1, orderers=2, consenter="sequencer", base_port=base_port, extra=("--sequencer-memory",)
     )
     network = lab.up(options, say=lambda line: None)
-    assert network.named(Role.BROKER) == ("sequencer1",)
+    assert named(network, Role.BROKER) == ("sequencer1",)
     components = {entry["name"]: entry for entry in lab.state()["components"]}
     assert components["sequencer1"]["role"] == "broker"
     assert all(entry.ready and len(entry.pids) == 1 for entry in lab.status())
