@@ -118,14 +118,6 @@ class PageReader:
             self._transactions[channel] = self._transactions.get(channel, 0.0) + sample.value
 
 
-def parse_page(page: bytes, counted: Mapping[str, Count] | None = None) -> Page:
-    """Read a page that is there as a whole. ValueError."""
-    reader = PageReader(counted)
-    for at in range(0, len(page), CHUNK):
-        reader.feed(page[at : at + CHUNK])
-    return reader.page()
-
-
 def _lines(page: bytes, beginning: bytes) -> Iterator[bytes]:
     # All others are never taken apart: a page of short lines would be a hundred times its size.
     at = page.find(beginning)

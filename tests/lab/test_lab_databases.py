@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from metrics_page import parse_page
 
 from qioi.lab.daemon import daemon_config
 from qioi.lab.lab import Lab
@@ -33,7 +34,6 @@ from qioi.lab.systems.mariadb import MariaDbSystem, followed, lead
 from qioi.lab.systems.mysql import USER, MySqlSystem
 from qioi.model import Role
 from qioi.model.counting import Count
-from qioi.monitor.metrics.exposition import parse_page
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Program
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metrics_page import parse_page
 
 from qioi.model.counting import Count
 from qioi.monitor.metrics.counted import ABSENT, WINDOW, CountedThroughput
-from qioi.monitor.metrics.exposition import parse_page
 
 INSERTS = Count("db_commands_total", {"command": ("insert", "update")})
 PAGE = """\

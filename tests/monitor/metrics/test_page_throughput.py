@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metrics_page import parse_page
 
 from qioi.model.counting import Count
 from qioi.model.names import MAX_CHANNELS
-from qioi.monitor.metrics.exposition import COUNT, HEIGHT, Page, PageReader, parse_page
+from qioi.monitor.metrics.exposition import COUNT, HEIGHT, Page, PageReader
 from qioi.monitor.metrics.page_throughput import PageThroughput
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "fabric-logs"
