@@ -17,8 +17,8 @@ from qioi.controller.findings.leaders import Leaders, Leadership
 from qioi.controller.findings.limits import Limit, strictest
 from qioi.controller.findings.minimum import Minimum
 from qioi.controller.findings.outside import out_of_reach
+from qioi.controller.findings.presumed import Presumed
 from qioi.controller.laws.need import ACTIVE, has_room
-from qioi.controller.laws.unheard import AllUnheard
 from qioi.controller.period import Period
 from qioi.model import HostLoad
 
@@ -67,7 +67,7 @@ class Finder:
         """
         self._diagnoses = Diagnoses()
         self._leaders = Leaders(rest)
-        self._unheard = AllUnheard(is_literal)
+        self._presumed = Presumed(is_literal)
         self._burners = Burners()
         self._contention = Contention()
         self._minimum = Minimum(neighbours_keep)
@@ -83,7 +83,7 @@ class Finder:
         now, components, channels = period.now, period.components, period.channels
         found = self._diagnoses.step(period)
         leaders = self._leaders.step(now, period.owed, components, period.elections, period.host, period.forces)
-        presumed = self._unheard.step(now, components, channels, period.heard, period.delays, period.host)
+        presumed = self._presumed.step(now, components, channels, period.heard, period.delays, period.host)
         burning = self._burners.step(period)
         rivals = self._contention.step(period, burning, presumed)
         enough = self._enough.step(period, presumed)

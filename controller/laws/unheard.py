@@ -26,15 +26,14 @@ takes nothing from anybody. Doubts that come to nothing grow rare.
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from qioi.controller.laws.backoff import Backoff
-from qioi.controller.laws.need import ACTIVE, Filter, rates, weight
-from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
+from qioi.controller.laws.need import Filter, rates, weight
+from qioi.model import DelayReading, HostLoad
 
 #: Threads, on average, that are runnable in a component which always has work to do, and CPUs that it uses at least.
 RUNNABLE = 0.9
@@ -152,49 +151,3 @@ def most_wait(works: Collection[Works]) -> bool:
     """Whether most of a channel's components wait at once."""
     waiting = sum(one.waits for one in works)
     return waiting >= max(SEVERAL, MOST * len(works))
-
-
-log = logging.getLogger("qioi")
-
-
-class AllUnheard:
-    """All channels' whose law is not the paper's: that one has no use for it."""
-
-    def __init__(self, is_literal: Callable[[str], bool]) -> None:
-        self._is_literal = is_literal
-        self._known: dict[str, Unheard] = {}
-
-    def step(
-        self,
-        now: float,
-        components: Iterable[Component],
-        channels: Mapping[str, ChannelReading],
-        heard: Iterable[str],
-        delays: Mapping[str, DelayReading],
-        host: HostLoad | None,
-    ) -> frozenset[str]:
-        """Take one period in; name the channels that make no commits, but are taken to be sent to.
-
-        ``heard`` names channels that commits came of lately, those without a policy too. What a component does may be
-        for any channel that it serves, so its work says something of a silent one only while all of them are silent.
-        """
-        silent = {name for name, one in channels.items() if one.silence is None or one.silence > ACTIVE}
-        if not silent:  # as it nearly always is
-            self._known.clear()
-            return frozenset()
-        working = {name for name in heard if name not in channels} | (channels.keys() - silent)
-        its = [one for one in components if one.role is not Role.CLIENT and one.name in delays]
-        its = [one for one in its if working.isdisjoint(one.channels or working)]
-        before, self._known = self._known, {}
-        for name in sorted(silent):
-            if self._is_literal(name):
-                continue
-            works = [delays[one.name] for one in its if not one.channels or name in one.channels]
-            known = before.get(name, Unheard())
-            lasts = LASTS if channels[name].age is None else 0.0
-            self._known[name] = after = known.step(now, works, host, lasts)
-            if after.presumed and not known.presumed:
-                log.info("channel %s: no commit is seen, but its components work and wait: a trial begins", name)
-            elif known.presumed and not after.presumed:
-                log.info("channel %s: the trial has brought no commit: nobody sends, or no share helps", name)
-        return frozenset(name for name, one in self._known.items() if one.presumed)

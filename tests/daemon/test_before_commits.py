@@ -13,7 +13,8 @@ from running import Site, end
 from toy_daemon import ToySite, peer
 from waiting import until
 
-from qioi.controller.laws.unheard import LASTS, TRIAL, AllUnheard
+from qioi.controller.findings.presumed import Presumed
+from qioi.controller.laws.unheard import LASTS, TRIAL
 from qioi.daemon.observer import ELSEWHERE
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
@@ -80,11 +81,11 @@ def test_an_idle_ledger_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_the_papers_law_is_not_concerned() -> None:
-    assert watch(AllUnheard(lambda name: name == "red"), (), None, None, ()) == {"blue"}
+    assert watch(Presumed(lambda name: name == "red"), (), None, None, ()) == {"blue"}
 
 
 def watch(
-    known: AllUnheard, channels: tuple[str, ...], red: float | None, blue: float | None, seen: tuple[str, ...]
+    known: Presumed, channels: tuple[str, ...], red: float | None, blue: float | None, seen: tuple[str, ...]
 ) -> frozenset[str]:
     """Have a component of these channels starve, and a client, for some seconds."""
     one = Component("peer0", Role.PEER, "g/p", channels)
@@ -113,7 +114,7 @@ def watch(
 def test_work_says_something_only_of_whom_nothing_else_does(
     channels: tuple[str, ...], red: float | None, blue: float | None, seen: tuple[str, ...], presumed: set[str]
 ) -> None:
-    assert watch(AllUnheard(lambda _: False), channels, red, blue, seen) == presumed
+    assert watch(Presumed(lambda _: False), channels, red, blue, seen) == presumed
 
 
 @pytest.mark.slow
