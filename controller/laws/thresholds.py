@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from msgspec import Struct
@@ -56,11 +55,10 @@ class Asks(Protocol):
 
 
 class Thresholds:
-    """All of them. :meth:`order` may be called from any thread, the rest belongs to the loop."""
+    """What is owed in each channel; no I/O, no clock."""
 
     def __init__(self, policies: Mapping[str, Asks]) -> None:
         self._policies = dict(policies)
-        self._orders: SimpleQueue[tuple[str, float | None]] = SimpleQueue()
         #: An operator's words (None: learned), and what the configuration or a label said when they were said.
         self._set: dict[str, tuple[float | None, Said]] = {}
         #: By channel and source: a log counts invalid transactions too, an endpoint doesn't.
@@ -68,8 +66,12 @@ class Thresholds:
         self._serving = Serving()
 
     def order(self, channel: str, value: float | None) -> None:
-        """Set what a channel is owed from the next period on, until the next start; ``None``: learn it."""
-        self._orders.put((channel, value))
+        """Set what a channel is owed until the next start, in transactions per second; ``None``: learn it.
+
+        An order for a channel that has no policy is dropped.
+        """
+        if channel in self._policies:
+            self._set[channel] = value, said(self._policies[channel])
 
     def adopt(self, policies: Mapping[str, Asks]) -> None:
         """Go on with other policies. An operator's word holds until something new is said.
@@ -90,8 +92,7 @@ class Thresholds:
         delays: Mapping[str, DelayReading],
         host: HostLoad | None,
     ) -> dict[str, Threshold]:
-        """Take orders and one period in; give what is owed in it."""
-        self._take_orders()
+        """Take one period in; give what is owed in it."""
         after = {}
         for channel, policy in self._policies.items():
             ordered = channel in self._set
@@ -107,29 +108,7 @@ class Thresholds:
             after[channel] = Threshold(learner.threshold, AUTO, learner.evidence(now))
         return after
 
-    def _take_orders(self) -> None:
-        while True:
-            try:
-                channel, value = self._orders.get_nowait()
-            except Empty:
-                return
-            if channel in self._policies:
-                self._set[channel] = value, said(self._policies[channel])
-
 
 def said(policy: Asks) -> Said:
     """Give what a policy says of its threshold."""
     return policy.threshold, policy.auto
-
-
-def parse(text: str) -> float | None:
-    """Read a threshold: a number of transactions per second, or ``auto`` (None). ValueError says what is accepted."""
-    if text == AUTO:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise ValueError(f"{text!r}: accepted is a number of transactions per second > 0, or {AUTO}")
-    return value

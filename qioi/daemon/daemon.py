@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
+from queue import SimpleQueue
 
 from msgspec.structs import replace
 
@@ -42,13 +43,15 @@ class Daemon:
         self, config: Config, guard: Guard, instruments: Instruments, roster: Roster, kept: tuple[str, ...] = ()
     ) -> None:
         """Make it before its first period; ``kept`` are groups that an earlier daemon left raised on purpose."""
-        self.thresholds = Thresholds(config.policies)
+        self._thresholds = Thresholds(config.policies)
+        #: Operators' orders, a channel and what it is owed, until the next period begins.
+        self._orders: SimpleQueue[tuple[str, float | None]] = SimpleQueue()
         self._config = config
         self._roster = roster
         self._listing = Listing(config.components, config.policies)
         self._reporter = Reporter()
         self._actor = Actor(guard, self._reporter.count_write, roster.other_lever)
-        self._observer = Observer(instruments, self._actor, self.thresholds)
+        self._observer = Observer(instruments, self._actor, self._thresholds)
         self._observer.watch(config.components, config.policies)
         self._known = None if config.dry_run else KnownShares(config.state_dir)
         self._controller = Controller(config.policies, self._known.load() if self._known else None)
@@ -82,7 +85,9 @@ class Daemon:
     # ---- the four steps
 
     def observe(self, now: float) -> Period:
-        """Read logs, scheduler, host and control groups."""
+        """Read operators' orders, logs, scheduler, host and control groups."""
+        while not self._orders.empty():
+            self._thresholds.order(*self._orders.get())
         return self._observer.observe(now, self._listing.components)
 
     def decide(self, period: Period) -> Decisions:
@@ -209,6 +214,13 @@ class Daemon:
         """Drop the laws and messages of a component that was restored."""
         self._controller.forget(name)
         self._reporter.forget(name)
+
+    def set_threshold(self, channel: str, value: float | None) -> None:
+        """Set what a channel is owed from the next period on, until the next start, in transactions per second.
+
+        ``None`` has it learned. Any thread may call this.
+        """
+        self._orders.put((channel, value))
 
     def take_up(self, name: str) -> None:
         """Act again on a component whose share somebody else changed; any thread may call this."""

@@ -66,7 +66,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             instruments = make_instruments(config, host, channels, looks, guard, cleanup)
             daemon = Daemon(config, guard, instruments, roster, kept)
             first = daemon.blank(access.name, hierarchy.version)
-            orders = Orders(daemon.thresholds, roster.take_as_mine, daemon.take_up)
+            orders = Orders(daemon.set_threshold, roster.take_as_mine, daemon.take_up)
             publisher = Publisher(first, hierarchy, orders)
             realtime.share(serve(config, publisher, cleanup))
             log.info("%s", banner(config, hierarchy, access))

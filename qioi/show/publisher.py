@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from qioi.controller.laws.thresholds import Thresholds
-from qioi.controller.laws.thresholds import parse as parse_threshold
+from qioi.controller.laws.thresholds import AUTO
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model.names import few
 from qioi.show.explain import ACCEPTED, explain
@@ -37,11 +36,12 @@ EVERY = 5.0
 class Orders:
     """What an operator may order over the socket; each takes effect in the loop's next period.
 
+    ``set_threshold`` sets what a channel is owed, in transactions per second, or has it learned (``None``).
     ``take_as_mine`` has a foreign group counted as a client; it gives the patterns that do so for good, or ``None``
     where that is said otherwise. ``take_up`` has a component moved again whose share somebody else has changed.
     """
 
-    thresholds: Thresholds
+    set_threshold: Callable[[str, float | None], None]
     take_as_mine: Callable[[str], tuple[str, ...] | None]
     take_up: Callable[[str], None]
 
@@ -124,7 +124,7 @@ class Publisher:
             value = parse_threshold(query.get("tps", ""))
         except ValueError as error:
             raise RefusedError(f"threshold {error}") from None
-        self._orders.thresholds.order(channel, value)
+        self._orders.set_threshold(channel, value)
         what = "is learned from now on" if value is None else f"is {value:g} tps"
         log.info("threshold of channel %s, over the socket: %s", channel, what)
         return encode({"message": f"{channel}: the threshold {what}, from the next period on"})
@@ -172,3 +172,16 @@ def tell(before: Collection[Trouble], now: Collection[Trouble]) -> None:
     for one in before:
         if one not in now:
             log.info("%s: over: %s", one.about or "host", one.kind)
+
+
+def parse_threshold(text: str) -> float | None:
+    """Read a threshold: a number of transactions per second, or ``auto`` (None). ValueError says what is accepted."""
+    if text == AUTO:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ValueError(f"{text!r}: accepted is a number of transactions per second > 0, or {AUTO}")
+    return value

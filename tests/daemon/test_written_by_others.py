@@ -9,7 +9,6 @@ import pytest
 from toy_daemon import ToySite, peer
 
 from qioi.controller.guard.writer import PAUSE
-from qioi.controller.laws.thresholds import Thresholds
 from qioi.model import HostLoad
 from qioi.show.http import RefusedError
 from qioi.show.metrics import render
@@ -63,7 +62,7 @@ def test_the_order_names_components_that_are_watched(site: ToySite) -> None:
     write(site, 150)
     site.run(2)
     ordered: list[str] = []
-    publisher = Publisher(site.snapshot, site.hierarchy, Orders(Thresholds({}), lambda _: None, ordered.append))
+    publisher = Publisher(site.snapshot, site.hierarchy, Orders(print, lambda _: None, ordered.append))
     adopt = publisher.routes()["POST /adopt"][1]
     assert b"peer0: taken up again from the next period on" in adopt({"component": "peer0"})
     with pytest.raises(RefusedError, match="component 'peer9': not watched: accepted are peer0"):
@@ -73,7 +72,7 @@ def test_the_order_names_components_that_are_watched(site: ToySite) -> None:
 
 
 def test_a_component_that_nobody_else_has_changed_has_nothing_to_be_taken_up(site: ToySite) -> None:
-    publisher = Publisher(site.snapshot, site.hierarchy, Orders(Thresholds({}), lambda _: None, site.daemon.take_up))
+    publisher = Publisher(site.snapshot, site.hierarchy, Orders(print, lambda _: None, site.daemon.take_up))
     adopt = publisher.routes()["POST /adopt"][1]
     nothing = b"peer0: nothing to take up: none of its shares was left alone in the last period"
     assert nothing in adopt({"component": "peer0"})

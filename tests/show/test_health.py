@@ -9,7 +9,6 @@ from pathlib import Path
 from toy_daemon import ToySite, peer
 from waiting import PATIENCE
 
-from qioi.controller.laws.thresholds import Thresholds
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.show.http import serve_tcp
 from qioi.show.publisher import STALLED, Orders, Publisher
@@ -18,7 +17,7 @@ from qioi.show.publisher import STALLED, Orders, Publisher
 def test_a_loop_that_hangs_is_told(tmp_path: Path) -> None:
     snapshot = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}}).run(1)
     now = 100.0
-    orders = Orders(Thresholds({}), lambda _: None, print)
+    orders = Orders(print, lambda _: None, print)
     publisher = Publisher(snapshot, find_hierarchy(), orders, lambda: now)
 
     def asked() -> tuple[int, bytes]:

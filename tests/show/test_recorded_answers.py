@@ -10,7 +10,6 @@ import jsonschema
 import pytest
 from toy_daemon import ToySite, peer
 
-from qioi.controller.laws.thresholds import Thresholds
 from qioi.show.publisher import Orders, Publisher
 
 RECORD = Path(__file__).parents[1] / "data" / "http"
@@ -29,7 +28,7 @@ def answers(folder: Path) -> dict[str, Any]:
     site.toy.used = {"": 2.0, "docker": 1.0, "docker/p": 0.1, "docker/c": 0.2}
     site.toy.tps = {"red": 50.0, "blue": 20.0}
     site.toy.waits = {"peer0": (0.1, 0.9), "client0": (0.2, 0.0)}
-    orders = Orders(Thresholds(site.config.policies), lambda _: None, print)
+    orders = Orders(print, lambda _: None, print)
     publisher = Publisher(site.snapshot, site.hierarchy, orders)
     publisher.publish(site.run(3))
     routes = publisher.routes()

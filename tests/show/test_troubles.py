@@ -13,7 +13,6 @@ from toy_daemon import ToySite, peer
 
 from qioi.controller.findings.bottleneck import Bottleneck, Kind
 from qioi.controller.findings.limits import Limit, Reason
-from qioi.controller.laws.thresholds import Thresholds
 from qioi.model import Working
 from qioi.monitor.commits.sources import SourceState
 from qioi.show.footnotes import TROUBLES, footnotes
@@ -124,7 +123,7 @@ def test_a_peer_whose_commits_are_not_seen_is_told_and_well_again(
 ) -> None:
     caplog.set_level("INFO")
     site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
-    orders = Orders(Thresholds(site.config.policies), lambda _: None, print)
+    orders = Orders(print, lambda _: None, print)
     publisher = Publisher(site.snapshot, site.hierarchy, orders, clock=lambda: site.now)
     site.toy.waits = {"peer0": (0.4, 0.3)}
     site.toy.sources = lambda: [replace(LOG, commits=0)]

@@ -23,7 +23,6 @@ from toy_daemon import ToySite, peer
 
 from qioi.commands.explain import lines
 from qioi.commands.status import show
-from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.levels.placement import Placement
 from qioi.controller.slicing import SliceState
 from qioi.model import Foreigner
@@ -67,7 +66,7 @@ def site(tmp_path: Path) -> ToySite:
 
 def published(site: ToySite) -> Publisher:
     return Publisher(
-        site.snapshot, site.hierarchy, Orders(Thresholds({}), lambda group: (group,), lambda name: None), lambda: 0.0
+        site.snapshot, site.hierarchy, Orders(print, lambda group: (group,), lambda name: None), lambda: 0.0
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from toy_daemon import ToySite, peer
 
-from qioi.controller.laws.thresholds import Thresholds, parse
+from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.policy import Policy
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
@@ -79,17 +79,6 @@ def test_what_another_channels_components_wait_for_is_no_reason_not_to_learn() -
     for second in range(30):
         owed = thresholds.step(float(second), (mine, others), readings, delays, HostLoad(0.2, 0.6))
     assert owed["red"].value == 125.0
-
-
-@pytest.mark.parametrize(("text", "value"), [("auto", None), ("250", 250.0), ("0.5", 0.5)])
-def test_a_threshold_is_a_number_or_auto(text: str, value: float | None) -> None:
-    assert parse(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "fast", "0", "-1", "inf", "nan"])
-def test_any_other_word_is_refused_with_what_is_accepted(text: str) -> None:
-    with pytest.raises(ValueError, match="auto"):
-        parse(text)
 
 
 def test_an_order_for_a_channel_that_nobody_has_is_dropped() -> None:
