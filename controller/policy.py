@@ -163,7 +163,8 @@ class Controller:
         bounded = {name: policy for name, policy in self._policies.items() if policy.is_bounded}
         self._bounding.step(period, bounded, findings.outweighs)
         self.enough.step(period, self._asks, self._on_trial)
-        self._on_trial.step(period, findings.limits, self._laws)
+        for name, shares in self._on_trial.step(period, findings.limits, self._shares).items():
+            self._go_back(name, shares)
         for name in [name for name, force in period.forces.items() if force.taken_up]:
             self.forget(name)  # on cgroup v2 what was found is 1024 as ever, so its laws would not notice
         return tuple(
@@ -246,6 +247,15 @@ class Controller:
                 },
             )
         return self._viewed[1]
+
+    def _shares(self, component: str) -> dict[str, float]:
+        """Give the shares that a component's laws have come to, by channel."""
+        return {channel: law.share for channel, law in self._laws.get(component, {}).items()}
+
+    def _go_back(self, component: str, shares: Mapping[str, float]) -> None:
+        """Have a component's laws go on from these shares."""
+        laws = self._laws.get(component, {})
+        laws |= {channel: laws[channel].at(shares[channel]) for channel in shares.keys() & laws.keys()}
 
     def _asks(self, component: str) -> Iterator[tuple[str, int]]:
         """Give what each channel has asked for a component."""
