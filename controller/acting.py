@@ -102,6 +102,10 @@ class Actor:
         """Take over groups above components that the previous daemon left raised on purpose."""
         self._above |= set(above)
 
+    def adopt(self, owners: Mapping[str, Owner]) -> None:
+        """Go on with other owners of groups above components, by group."""
+        self.owners = owners
+
     def raised(self) -> frozenset[str]:
         """Name the groups that have more than they were found with."""
         return self._guard.raised()

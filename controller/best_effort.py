@@ -45,8 +45,7 @@ class BestEffort:
 
     def __init__(self, patterns: Iterable[str], guard: IdleGuard, hierarchy: Hierarchy, own: str | None = None) -> None:
         self._patterns = tuple(patterns)
-        #: Groups that their owners labelled best-effort.
-        self.labelled: tuple[str, ...] = ()
+        self._labelled: tuple[str, ...] = ()
         self._guard = guard
         self._hierarchy = hierarchy
         self._own = chain(own) if own else ()
@@ -54,6 +53,10 @@ class BestEffort:
         self._said = SaidProblems()
         #: Whether every group was put back at the end.
         self.clean = True
+
+    def adopt(self, labelled: tuple[str, ...]) -> None:
+        """Go on with other groups that their owners have labelled best-effort."""
+        self._labelled = labelled
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -66,7 +69,7 @@ class BestEffort:
         ``waits`` says that a component waits behind foreign work, ``disturbed`` that this keeps the host full;
         ``components`` are their groups: neither they nor those above or below them are made idle.
         """
-        if not (self._patterns or self.labelled or self._guard.groups) and self._last is None:
+        if not (self._patterns or self._labelled or self._guard.groups) and self._last is None:
             return ()
         if disturbed and (waits or self._last is not None):
             self._last = now
@@ -86,7 +89,7 @@ class BestEffort:
         """Find the groups that are to be idle and are there now."""
         mount = self._hierarchy.mount
         named = (path for one in self._patterns for path in fitting(mount, one))
-        labelled = (path for path in self.labelled if (mount / path).is_dir())
+        labelled = (path for path in self._labelled if (mount / path).is_dir())
         return dict.fromkeys(path for path in (*named, *labelled) if path not in spared)
 
     def _first(self, now: float, found: dict[str, None]) -> list[str]:

@@ -119,7 +119,7 @@ class Controller:
 
     def __init__(self, policies: Mapping[str, Policy], enough: Mapping[str, Factors] | None = None) -> None:
         """Begin; ``enough`` are factors that an earlier daemon has found enough, by component."""
-        self.enough = Enough(enough or {})
+        self._enough = Enough(enough or {})
         self._laws: dict[str, dict[str, Law]] = {}
         #: The policy, the found share and the share that outweighs the neighbours, which each law was made for, by
         #: component and channel.
@@ -144,6 +144,15 @@ class Controller:
             for channel in [one for one in laws if one not in policies]:
                 del laws[channel], self._made_for[component][channel]
 
+    @property
+    def known(self) -> Mapping[str, Factors]:
+        """The factors that were found enough, by component."""
+        return self._enough.known
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Go on with what was found enough under the names that components have now, by those that they had."""
+        self._enough.rename(names)
+
     def policies_for(self, component: Component) -> tuple[Policy, ...]:
         """Give the policies, without thresholds, that may raise a component; one without channels serves all."""
         known = self._serving.get(component.name)
@@ -162,7 +171,7 @@ class Controller:
         """Ask the laws about every component whose group exists; give the share that each wants, and where."""
         bounded = {name: policy for name, policy in self._policies.items() if policy.is_bounded}
         self._bounding.step(period, bounded, findings.outweighs)
-        self.enough.step(period, self._asks, self._on_trial)
+        self._enough.step(period, self._asks, self._on_trial)
         for name, shares in self._on_trial.step(period, findings.limits, self._shares).items():
             self._go_back(name, shares)
         for name in [name for name, force in period.forces.items() if force.taken_up]:
@@ -191,7 +200,7 @@ class Controller:
         force = period.forces[component.name]
         laws = self._laws_of(component.name, policies, force, findings.outweighs.get(component.name, 0))
         channels = [one.channel for one in policies]
-        factors = self.enough.factors(period, component, channels)
+        factors = self._enough.factors(period, component, channels)
 
         def ask_law(channel: str) -> tuple[Law, Verdict]:
             return self._answer(laws[channel], factors.get(channel), period, findings, component, channel)
@@ -225,7 +234,7 @@ class Controller:
         new = not laws  # an earlier daemon, or another policy, set the share in force
         channels = [policy.channel for policy in policies]
         for policy in policies:
-            share = self.enough.begin(component, policy.channel, channels, force) if new else found
+            share = self._enough.begin(component, policy.channel, channels, force) if new else found
             its = outweighs if policy.follows else 0
             laws[policy.channel] = self._law(laws.get(policy.channel), component, policy, found, share, its)
         self._made_of[component] = policies, found, outweighs

@@ -145,7 +145,7 @@ class Daemon:
             self._controller.forget(name)
         after = self._roster.tell(period.now, after, outcomes.made)
         if self._known is not None:
-            self._known.store(self._controller.enough.known)
+            self._known.store(self._controller.known)
         self._observer.end()
         return replace(after, sources=sources, foreigners=foreigners, loop=time.monotonic() - period.now)
 
@@ -189,15 +189,15 @@ class Daemon:
         """
         listing = self._listing = self._roster.listing(self._observer.seen())
         self._controller.adopt(listing.policies)
-        self._actor.owners = listing.owners
-        self._best_effort.labelled = listing.best_effort
+        self._actor.adopt(listing.owners)
+        self._best_effort.adopt(listing.best_effort)
         names = {one.cgroup: one.name for one in listing.components if self._controller.policies_for(one)}
         others = [one for one in before.components if names.get(one.cgroup) != one.name]
         for one in others:
             if one.cgroup not in names:
                 self._actor.put_back(one.name, one.cgroup)
             self._forget(one.name)
-        self._controller.enough.rename({one.name: names[one.cgroup] for one in others if one.cgroup in names})
+        self._controller.rename({one.name: names[one.cgroup] for one in others if one.cgroup in names})
         self._observer.watch(listing.components, listing.policies)
         known = {(one.name, one.cgroup): one for one in before.components}
         rows = (blank_row(one) for one in listing.components)

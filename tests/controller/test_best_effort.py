@@ -81,7 +81,7 @@ def test_those_that_their_owners_have_labelled_are_idle_too(tmp_path: Path) -> N
     site.toy.waits = {"peer0": (0.1, 0.9)}
     site.run(2)
     assert idle(site) == {"other"}  # no component, nothing above one, nothing that is not there
-    site.toy.best_effort.labelled = ()  # the label went with its container: what is idle is put back all the same
+    site.toy.best_effort.adopt(())  # the label went with its container: what is idle is put back all the same
     site.toy.waits, site.toy.host = {"peer0": (0.1, 0.0)}, HostLoad(0.9, 0.0)
     site.run(30)
     assert idle(site) == set()
@@ -322,9 +322,9 @@ def test_a_group_whose_label_has_gone_is_put_back_during_interference(
 ) -> None:
     hierarchy, group = real_batch
     with best_effort([], tmp_path, hierarchy) as groups:
-        groups.labelled = (group,)
+        groups.adopt((group,))
         assert groups.step(1.0, True, True, []) == (group,)
-        groups.labelled = ()
+        groups.adopt(())
         assert groups.step(2.0, True, True, []) == ()
         assert (hierarchy.folder(group) / "cpu.idle").read_text() == "0\n"
 

@@ -222,7 +222,7 @@ def test_a_channel_with_another_name_goes_on_from_the_share_in_force(anew: bool)
     seen = replace(period(1.0, 8192), components=(one,))
     assert controller.decide_all(seen, NOTHING)[0].decision.shares == 8192
     if anew:
-        controller = Controller(pay, controller.enough.known)
+        controller = Controller(pay, controller.known)
     controller.adopt(pay)
     seen = replace(seen, now=2.0, channels={}, owed={"pay": Threshold(None, "none")})
     assert controller.decide_all(seen, NOTHING)[0].decision.shares == 8192
@@ -233,7 +233,7 @@ def test_what_an_earlier_file_knows_of_a_component_is_all_its_channels(share: in
     loop = Loop({"peer0": {ANY: 8.0}}, share)
     assert loop.run(1, 1000, need=0.01) == (most, most)
     loop.run(20, 1000, need=0.01)
-    assert loop.controller.enough.known == {"peer0": {"red": most / 1024, "blue": most / 1024}}
+    assert loop.controller.known == {"peer0": {"red": most / 1024, "blue": most / 1024}}
 
 
 def test_what_is_taken_up_is_tried_lower_after_a_minute_without_a_raise() -> None:

@@ -71,7 +71,7 @@ class Loop:
 
     @property
     def known(self) -> dict[str, float]:
-        return dict(self.controller.enough.known["peer0"])
+        return dict(self.controller.known["peer0"])
 
 
 def test_a_trial_that_hurts_leaves_no_law_with_a_quarter() -> None:
@@ -91,7 +91,7 @@ def test_with_the_shares_again_each_channel_asks_for_what_it_had_asked_for(known
         loop.run(4, QUARTER)
         assert loop.run(8, DEFAULT) == 1024
         if not known:  # as of what was raised for a channel that nothing was heard of
-            loop.controller.enough.known.clear()
+            loop.controller._enough.known.clear()
         loop.run(1, AGAIN)
         assert loop.asks == [8192, 4096]
         loop.run(7, AGAIN)
@@ -121,7 +121,7 @@ def test_a_moment_of_room_takes_nothing_of_what_was_before_a_trial(limit: Limit)
         assert loop.run(moment) == 1024
         assert loop.known == {"red": 8.0, "blue": 4.0}
         loop.host = FULL
-        loop.controller.enough.known.clear()
+        loop.controller._enough.known.clear()
         assert loop.run(1) == 8192
         assert loop.asks == [8192, 4096]
         loop.run(5)
@@ -135,7 +135,7 @@ def test_room_that_lasts_ends_what_was_before_a_trial(limit: Limit) -> None:
     loop.run(8, limit)
     loop.host = ROOM
     assert loop.run(int(ROOM_FOR) + 1) == 1024
-    assert "peer0" not in loop.controller.enough.known
+    assert "peer0" not in loop.controller.known
     loop.host = FULL
     assert loop.run(5) == 1024
 
@@ -145,7 +145,7 @@ def test_one_that_is_started_anew_in_a_trial_begins_anew() -> None:
     loop.run(3)
     loop.run(3, QUARTER)
     loop.controller.forget("peer0")
-    loop.controller.enough.known.clear()
+    loop.controller._enough.known.clear()
     loop.share = 1024
     loop.run(2, DEFAULT)
     assert loop.run(5) == 1024
