@@ -35,10 +35,12 @@ class Enough:
         #: Components that had CPUs of their own when they were last there. Whether these have room is not known later.
         self._pinned: set[str] = set()
 
-    def step(self, period: Period, asked: Callable[[str], Iterable[tuple[str, int]]], tried: Container[str]) -> None:
+    def step(
+        self, period: Period, asked_shares: Callable[[str], Iterable[tuple[str, int]]], tried: Container[str]
+    ) -> None:
         """Learn from the shares in force while the host is full; forget what is back while it has room.
 
-        ``asked`` gives what channels asked for a component in the period before, in v1 units. Components
+        ``asked_shares`` gives what channels asked for a component in the period before, in v1 units. Components
         that are ``tried`` have been given less than what is enough.
         """
         self._forget_gone(period)
@@ -55,7 +57,7 @@ class Enough:
                 if force.share <= force.original:
                     self.known.pop(one.name, None)
             elif force.share > force.original and not force.foreign:
-                asks, most, found = dict(asked(one.name)), force.share, force.original
+                asks, most, found = dict(asked_shares(one.name)), force.share, force.original
                 learned = {
                     channel: (shares if shares < most else most) / found
                     for channel, shares in asks.items()
@@ -64,7 +66,7 @@ class Enough:
                 if learned:
                     before = self.known.get(one.name, NOTHING)
                     if ANY in before:
-                        before = asked_by(asks, before)
+                        before = factors_of(asks, before)
                     self.known[one.name] = {**before, **learned}
 
     def _forget_gone(self, period: Period) -> None:
@@ -93,7 +95,7 @@ class Enough:
         its own factor. All go on from the share in force where none of them is known to have asked.
         """
         known = self.known.get(component, NOTHING)
-        factors = asked_by(channels, known)
+        factors = factors_of(channels, known)
         if not factors or force.share <= force.original:
             return force.share
         factor, most = factors.get(channel, 0.0), max(factors.values())
@@ -107,10 +109,10 @@ class Enough:
         host, factors = load_of(period.host, component), self.known.get(component.name)
         if factors is None or host is None or has_room(host):
             return NOTHING
-        return asked_by(channels, factors)
+        return factors_of(channels, factors)
 
 
-def asked_by(channels: Iterable[str], factors: Factors) -> Factors:
+def factors_of(channels: Iterable[str], factors: Factors) -> Factors:
     """Give the factors of these channels."""
     if ANY in factors:
         return dict.fromkeys(channels, factors[ANY])

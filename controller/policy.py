@@ -18,7 +18,7 @@ from qioi.controller.enough import Enough, Factors
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.alike import View, Views, answer_all
-from qioi.controller.laws.law import Law, Seen, Verdict
+from qioi.controller.laws.law import ChannelSeen, Law, Seen, Verdict
 from qioi.controller.laws.proportional import Proportional
 from qioi.controller.levels.cap import Held
 from qioi.controller.levels.wants import InForce, Want
@@ -171,7 +171,7 @@ class Controller:
         """Ask the laws about every component whose group exists; give the share that each wants, and where."""
         bounded = {name: policy for name, policy in self._policies.items() if policy.is_bounded}
         self._bounding.step(period, bounded, findings.outweighs)
-        self._enough.step(period, self._asks, self._on_trial)
+        self._enough.step(period, self._asked_shares, self._on_trial)
         for name, shares in self._on_trial.step(period, findings.limits, self._shares).items():
             self._go_back(name, shares)
         for name in [name for name, force in period.forces.items() if force.taken_up]:
@@ -186,10 +186,10 @@ class Controller:
             )
             for one in period.components
             if (force := period.forces.get(one.name)) is not None
-            and (decision := self.decide(period, findings, one)) is not None
+            and (decision := self.decision_for(period, findings, one)) is not None
         )
 
-    def decide(self, period: Period, findings: Findings, component: Component) -> Decision | None:
+    def decision_for(self, period: Period, findings: Findings, component: Component) -> Decision | None:
         """Ask every policy and take the largest share; ``None`` where no policy may raise the component.
 
         ``adaptive`` keeps to the findings' limits. Algorithm 1 is followed to the letter.
@@ -202,28 +202,28 @@ class Controller:
         channels = [one.channel for one in policies]
         factors = self._enough.factors(period, component, channels)
 
-        def ask_law(channel: str) -> tuple[Law, Verdict]:
+        def answer_of(channel: str) -> tuple[Law, Verdict]:
             return self._answer(laws[channel], factors.get(channel), period, findings, component, channel)
 
         if len(policies) == 1:
             (channel,) = channels
-            laws[channel], verdict = ask_law(channel)
+            laws[channel], verdict = answer_of(channel)
             asks: tuple[tuple[int, int], ...] = ((policies[0].priority, verdict.shares),)
             self._asked[component.name] = policies, asks
-            return decide(component.name, force.share, verdict, channel, asks)
+            return as_decision(component.name, force.share, verdict, channel, asks)
         views = self._views(period, findings)
         if factors and len(set(map(factors.get, channels))) > 1:  # channels differ in that, too
             views = {name: View((views[name].kind, factors.get(name)), views[name].error) for name in channels}
-        answers = answer_all(channels, laws, views, ask_law)
+        answers = answer_all(channels, laws, views, answer_of)
         asks = tuple([(one.priority, answers[one.channel][1].shares) for one in policies])
         most = max([shares for _, shares in asks])
         best = next(one.channel for one in policies if answers[one.channel][1].shares == most)
         verdict = answers[best][1]
         if verdict.error != views[best].error:
-            verdict = ask_law(best)[1]
+            verdict = answer_of(best)[1]
         laws |= {channel: law for channel, (law, _) in answers.items()}
         self._asked[component.name] = policies, asks
-        return decide(component.name, force.share, verdict, best, asks)
+        return as_decision(component.name, force.share, verdict, best, asks)
 
     def _laws_of(self, component: str, policies: tuple[Policy, ...], force: InForce, outweighs: int) -> dict[str, Law]:
         """Find the laws to ask, by channel, and make those that are new."""
@@ -236,7 +236,7 @@ class Controller:
         for policy in policies:
             share = self._enough.begin(component, policy.channel, channels, force) if new else found
             its = outweighs if policy.follows else 0
-            laws[policy.channel] = self._law(laws.get(policy.channel), component, policy, found, share, its)
+            laws[policy.channel] = self._law_for(laws.get(policy.channel), component, policy, found, share, its)
         self._made_of[component] = policies, found, outweighs
         return laws
 
@@ -248,7 +248,7 @@ class Controller:
                 period,
                 {
                     channel: views.view(
-                        *see_channel(period, findings, channel),
+                        channel_seen(period, findings, channel),
                         self._bounding.factor(channel),
                         findings.floors.get(channel),
                     )
@@ -266,7 +266,7 @@ class Controller:
         laws = self._laws.get(component, {})
         laws |= {channel: laws[channel].at(shares[channel]) for channel in shares.keys() & laws.keys()}
 
-    def _asks(self, component: str) -> Iterator[tuple[str, int]]:
+    def _asked_shares(self, component: str) -> Iterator[tuple[str, int]]:
         """Give what each channel has asked for a component."""
         policies, asks = self._asked.get(component, ((), ()))
         return ((policy.channel, shares) for policy, (_, shares) in zip(policies, asks, strict=True))
@@ -278,11 +278,11 @@ class Controller:
 
         ``factor``, on the share found, was enough for the channel.
         """
-        seen = see(period, findings, component, channel)
+        seen = seen_by_law(period, findings, component, channel)
         if factor is not None:
             law = resumed(law, factor * period.forces[component.name].original)
             seen = replace(seen, armed=True)
-        law, verdict = ask(law, seen)
+        law, verdict = step(law, seen)
         if isinstance(law, Adaptive):
             if (part := self._bounding.factor(channel)) is not None:
                 verdict = bound(verdict, part, law.default, law.bounds, period.forces[component.name].share)
@@ -335,7 +335,9 @@ class Controller:
         after = {id(law): law.limited(shares, before) for law in laws.values()}
         laws |= {channel: after[id(law)] for channel, law in laws.items()}
 
-    def _law(self, known: Law | None, component: str, policy: Policy, found: int, share: float, outweighs: int) -> Law:
+    def _law_for(
+        self, known: Law | None, component: str, policy: Policy, found: int, share: float, outweighs: int
+    ) -> Law:
         """Find the law to ask: the known one, unless its policy or its shares have changed.
 
         A new law, or one of a component whose share somebody else set before our first write, goes on from ``share``.
@@ -366,7 +368,9 @@ class Controller:
         self._on_trial.forget(component)
 
 
-def decide(component: str, force: int, verdict: Verdict, channel: str, asks: tuple[tuple[int, int], ...]) -> Decision:
+def as_decision(
+    component: str, force: int, verdict: Verdict, channel: str, asks: tuple[tuple[int, int], ...]
+) -> Decision:
     """Make a decision of a channel's verdict. Fields go by place, which is faster."""
     return Decision(component, force, verdict.shares, verdict.reason, verdict.error, channel, verdict.working, asks)
 
@@ -378,25 +382,23 @@ def resumed(law: Law, share: float) -> Law:
     return law.at(share)
 
 
-def see(period: Period, findings: Findings, component: Component, channel: str) -> Seen:
+def seen_by_law(period: Period, findings: Findings, component: Component, channel: str) -> Seen:
     """Give a law's view of one component and one of its channels."""
-    throughput, threshold, silence, presumed = see_channel(period, findings, channel)
+    throughput, threshold, silence, presumed = channel_seen(period, findings, channel)
     delay = period.delays.get(component.name)
     host = findings.loads.get(component.name) or (period.host and period.host.of(component.name))
     return Seen(period.now, throughput, threshold, silence, delay, host, presumed)  # by place, which is faster
 
 
-def see_channel(
-    period: Period, findings: Findings, channel: str
-) -> tuple[float | None, float | None, float | None, bool]:
-    """Give a channel's throughput, threshold and silence, and whether it is presumed to be sent to."""
+def channel_seen(period: Period, findings: Findings, channel: str) -> ChannelSeen:
+    """Give a law's view of a channel beside its components."""
     reading = period.channels.get(channel)
     throughput = reading.throughput if reading else None
     threshold = period.owed[channel].beside(throughput)
-    return throughput, threshold, reading.silence if reading else None, channel in findings.presumed
+    return ChannelSeen(throughput, threshold, reading.silence if reading else None, channel in findings.presumed)
 
 
-def ask(law: Law, seen: Seen) -> tuple[Law, Verdict]:
+def step(law: Law, seen: Seen) -> tuple[Law, Verdict]:
     """Ask one law, and say so if it acts on trial."""
     after, verdict = law.step(seen)
     if seen.presumed and isinstance(law, Adaptive):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from qioi.controller.laws.adaptive import Adaptive
-from qioi.controller.laws.law import Law, Seen, Verdict
+from qioi.controller.laws.law import ChannelSeen, Law, Seen, Verdict
 from qioi.controller.laws.memory import Memory, Tuning
 from qioi.controller.laws.need import BELOW, is_active, shortfall
 
@@ -35,15 +35,9 @@ class Views:
     def __init__(self) -> None:
         self._kinds: dict[Hashable, int] = {}
 
-    def view(
-        self,
-        throughput: float | None,
-        threshold: float | None,
-        silence: float | None,
-        presumed: bool,
-        *beside: float | None,
-    ) -> View:
+    def view(self, channel: ChannelSeen, *beside: float | None) -> View:
         """Give the view of a channel; what is ``beside`` the law tells channels apart, too."""
+        throughput, threshold, silence, presumed = channel
         seen = Seen(0.0, throughput, threshold, silence, presumed=presumed)
         error = shortfall(seen)
         level = 0 if error is None else 1 if error < _SURPLUS else 2 if error <= BELOW else 3

@@ -7,7 +7,7 @@ whole run can be replayed, and two laws can look at the same input, without eith
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
@@ -31,6 +31,15 @@ class Seen(Struct, frozen=True):
     host: HostLoad | None = None
     presumed: bool = False
     armed: bool = False
+
+
+class ChannelSeen(NamedTuple):
+    """What of :class:`Seen` is the channel's, whatever the component."""
+
+    throughput: float | None
+    threshold: float | None
+    commit_age: float | None
+    presumed: bool
 
 
 class Effect(StrEnum):

@@ -280,7 +280,8 @@ def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...
         readings = {reading.channel: reading for reading in throughput.readings(now)}
         for one in plan.components:
             if one.name in shares:
-                decision = controller.decide(period_of(now, one, shares[one.name], readings, owed), NOTHING_FOUND, one)
+                period = period_of(now, one, shares[one.name], readings, owed)
+                decision = controller.decision_for(period, NOTHING_FOUND, one)
                 if decision is not None and decision.changes:
                     decisions.append(TimedDecision(now, decision))
                     shares = {**shares, one.name: decision.shares}

@@ -200,7 +200,7 @@ def test_a_law_goes_on_when_its_ceiling_has_moved() -> None:
             {"red": Threshold(100.0, "configuration")},
             forces={"p": InForce(share, 1024, Placement(("g/p",), ""))},
         )
-        made = controller.decide(period, Findings({}, {}, outweighs={"p": outweighs} if outweighs else {}), one)
+        made = controller.decision_for(period, Findings({}, {}, outweighs={"p": outweighs} if outweighs else {}), one)
         assert made is not None
         share = made.shares
         shares.append(share)

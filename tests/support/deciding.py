@@ -40,4 +40,4 @@ def decide(
         forces={component.name: InForce(share, found, Placement((component.cgroup,), "no foreign work"))},
     )
     findings = Findings({}, {}, frozenset(presumed), limits or {}, floors or {})
-    return controller.decide(period, findings, component)
+    return controller.decision_for(period, findings, component)

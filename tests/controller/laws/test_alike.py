@@ -14,7 +14,7 @@ from qioi.controller.findings.finder import Findings
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.alike import Answer, View, Views, answer_all, answer_kind
-from qioi.controller.laws.law import Effect, Law, Verdict
+from qioi.controller.laws.law import ChannelSeen, Effect, Law, Verdict
 from qioi.controller.laws.proportional import Proportional
 from qioi.controller.laws.thresholds import AUTO, Threshold
 from qioi.controller.levels.placement import Placement
@@ -192,8 +192,9 @@ def test_channels_are_of_one_kind_if_the_law_tells_only_their_error_apart(
     one: tuple[float, float, float, bool], other: tuple[float, float, float, bool], same: bool
 ) -> None:
     views = Views()
-    assert (views.view(*one).kind == views.view(*other).kind) is same
-    assert views.view(*one) == views.view(*one)
+    its, others = (views.view(ChannelSeen(*each[:4]), *each[4:]) for each in (one, other))
+    assert (its.kind == others.kind) is same
+    assert views.view(ChannelSeen(*one[:4]), *one[4:]) == its
 
 
 FAR, NEAR = 0.9, 0.1
