@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -11,34 +10,9 @@ from qioi.controller.laws.beyond import Beyond, State
 from qioi.controller.laws.law import Effect, Verdict
 from qioi.controller.laws.need import room_for
 from qioi.controller.period import Period
+from qioi.controller.policy import Policy
 from qioi.model import Bounds, Role
 from qioi.model.serving import Serving
-
-
-class Frames(Protocol):
-    """What a channel's policy says of its components' shares, in v1 units."""
-
-    @property
-    def default(self) -> int | None:
-        """S_default; ``None``: the share that a component was found with."""
-        ...
-
-    @property
-    def floor(self) -> int | None:
-        """The smallest share; ``None``: S_default."""
-        ...
-
-    @property
-    def ceiling(self) -> int | None:
-        """The largest share; ``None``: that follows the neighbours' weight."""
-        ...
-
-    def frame(self, found: int, outweighs: int = 0) -> tuple[int, Bounds]:
-        """Give S_default and the bounds of a component that was found with the share ``found``.
-
-        ``outweighs`` is the share that outweighs its neighbours, 0 where none is needed for that.
-        """
-        ...
 
 
 class Bounding:
@@ -48,7 +22,7 @@ class Bounding:
         self._channels: dict[str, Beyond] = {}
         self._serving = Serving(frozenset(Role))
 
-    def step(self, period: Period, bounded: Mapping[str, Frames], outweighs: Mapping[str, int]) -> None:
+    def step(self, period: Period, bounded: Mapping[str, Policy], outweighs: Mapping[str, int]) -> None:
         """Take one period in. ``bounded`` are the policies of channels that leave what is beyond T.
 
         ``outweighs`` are shares that outweigh heavy neighbours, by component.
@@ -73,7 +47,7 @@ class Bounding:
         return known.factor if known else None
 
 
-def state_of(period: Period, components: Iterable[str], policy: Frames, outweighs: Mapping[str, int]) -> State | None:
+def state_of(period: Period, components: Iterable[str], policy: Policy, outweighs: Mapping[str, int]) -> State | None:
     """Say how a channel's components stand; ``None`` where there is none of them."""
     its = [name for name in components if name in period.forces]
     if not its:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from qioi.controller.findings.limits import Limit
-from qioi.controller.laws.adaptive import Adaptive
-from qioi.controller.laws.law import Effect, Verdict
+from qioi.controller.laws.law import Effect, Law, Verdict, rest_of
 
 
-def within(limit: Limit, law: Adaptive, verdict: Verdict, force: int) -> tuple[Adaptive, Verdict]:
+def within(limit: Limit, law: Law, verdict: Verdict, force: int) -> tuple[Law, Verdict]:
     """Keep a law and its verdict within a finding's limit; the share ``force`` is in force."""
-    rest = law.bounds.clamp(law.rest)
+    rest = rest_of(law)
     most = limit.allows(force, rest)
     if verdict.shares <= most:
         return law, verdict

@@ -1,38 +1,12 @@
-"""Turn readings into decisions: each channel's policy asks a law about each component that serves the channel.
-
-Each pair of component and channel has a law of its own, with its own memory. A component that serves several channels
-gets the largest share that any of them asks for: a tenant at or above its threshold asks for no raise, and takes none
-away from another.
-"""
+"""What one channel is owed, and by which law, as the configuration says it."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
-from qioi.controller.bounding import Bounding, bound
-from qioi.controller.enough import Enough, Factors
-from qioi.controller.findings.finder import Findings
-from qioi.controller.laws.adaptive import Adaptive
-from qioi.controller.laws.alike import View, Views, answer_all
-from qioi.controller.laws.law import ChannelSeen, Law, Seen, Verdict
-from qioi.controller.laws.proportional import Proportional
-from qioi.controller.levels.cap import Held
-from qioi.controller.levels.wants import InForce, Want
-from qioi.controller.limiting import at_least, within
-from qioi.controller.on_trial import OnTrial
-from qioi.controller.period import Period
-from qioi.model import CEILING, Bounds, Component, Decision, Role
-
-#: The paper raises orderers (with their brokers) and peers alike; chaincode keeps the default. A database's nodes are
-#: raised by either law.
-PROPORTIONAL_ROLES = frozenset({Role.PEER, Role.ORDERER, Role.BROKER, Role.REPLICA})
-#: `adaptive` acts by each component's own need, so it also raises chaincodes and components that peers wait for.
-#: A client is never raised.
-ADAPTIVE_ROLES = PROPORTIONAL_ROLES | {Role.CHAINCODE, Role.SUPPORT}
+from qioi.controller.laws.kinds import KINDS, Kind
+from qioi.controller.laws.law import Law
+from qioi.model import CEILING, Bounds, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,33 +35,32 @@ class Policy:
     dry_run: bool = False
 
     @property
+    def kind(self) -> Kind:
+        """The kind of its law."""
+        return KINDS[self.law]
+
+    @property
     def roles(self) -> frozenset[Role]:
         """Roles that this policy's law may raise."""
-        return PROPORTIONAL_ROLES if self.law == "proportional" else ADAPTIVE_ROLES
+        return self.kind.roles
 
     @property
     def is_bounded(self) -> bool:
         """Whether the channel leaves to the neighbours what is beyond its threshold."""
-        return self.law != "proportional" and self.beyond == "neighbours"
+        return self.kind.takes_limits and self.beyond == "neighbours"
 
     @property
     def follows(self) -> bool:
         """Whether the ceiling follows the neighbours' weight: nobody has stated one."""
-        return self.ceiling is None and self.law != "proportional"
+        return self.kind.follows_neighbours and self.ceiling is None
 
     def start(self, found: int, outweighs: int = 0) -> Law:
         """Make the law for a component; see :meth:`frame`."""
-        default, bounds = self.frame(found, outweighs)
-        if self.law == "proportional":
-            return Proportional(bounds.clamp(default), self.k, default, bounds)
-        return Adaptive.start(default, bounds)
+        return self.kind.begin(None, *self.frame(found, outweighs), self.k)
 
     def resume(self, before: Law | None, found: int, share: float, outweighs: int = 0) -> Law:
         """Make a law that goes on from ``share``, with the memory of the law ``before`` if it is of the same kind."""
-        law = self.start(found, outweighs)
-        if isinstance(before, Adaptive) and isinstance(law, Adaptive):
-            law = before.framed(*self.frame(found, outweighs))
-        return law.at(share)
+        return self.kind.begin(before, *self.frame(found, outweighs), self.k).at(share)
 
     def rest(self, found: int) -> int:
         """Give the share, in v1 units, of a component without need that was found with the share ``found``."""
@@ -103,304 +76,3 @@ class Policy:
         floor = self.floor or default
         ceiling = max(CEILING, outweighs if self.follows else 0) if self.ceiling is None else self.ceiling
         return default, Bounds(floor, max(floor, ceiling))
-
-
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """The result of a period's observations: findings, wanted shares, and what all boosts hold under a cap."""
-
-    findings: Findings
-    wants: tuple[Want, ...]
-    held: Held | None = None
-
-
-class Controller:
-    """Holds the laws of all components, by component and channel."""
-
-    def __init__(self, policies: Mapping[str, Policy], enough: Mapping[str, Factors] | None = None) -> None:
-        """Begin; ``enough`` are factors that an earlier daemon has found enough, by component."""
-        self._enough = Enough(enough or {})
-        self._laws: dict[str, dict[str, Law]] = {}
-        #: The policy, the found share and the share that outweighs the neighbours, which each law was made for, by
-        #: component and channel.
-        self._made_for: dict[str, dict[str, tuple[Policy, int, int]]] = {}
-        #: The policies and these shares that all laws of a component were made for, by component.
-        self._made_of: dict[str, tuple[tuple[Policy, ...], int, int]] = {}
-        #: The policies of a component that were asked last, each with what it asked for.
-        self._asked: dict[str, tuple[tuple[Policy, ...], tuple[tuple[int, int], ...]]] = {}
-        self._viewed: tuple[Period, Mapping[str, View]] | None = None
-        self._bounding = Bounding()
-        self._on_trial = OnTrial()
-        self.adopt(policies)
-
-    def adopt(self, policies: Mapping[str, Policy]) -> None:
-        """Go on with other policies; a law keeps its memory, and its share stays until a rule moves it."""
-        self.policies: Mapping[str, Policy] = dict(policies)
-        #: Policies without thresholds, because every period has its own.
-        self._policies = {channel: dataclasses.replace(policy, threshold=None) for channel, policy in policies.items()}
-        self._shown = frozenset(channel for channel, policy in policies.items() if policy.dry_run)
-        self._serving: dict[str, tuple[Component, tuple[Policy, ...]]] = {}
-        for component, laws in self._laws.items():
-            for channel in [one for one in laws if one not in policies]:
-                del laws[channel], self._made_for[component][channel]
-
-    @property
-    def known(self) -> Mapping[str, Factors]:
-        """The factors that were found enough, by component."""
-        return self._enough.known
-
-    def rename(self, names: Mapping[str, str]) -> None:
-        """Go on with what was found enough under the names that components have now, by those that they had."""
-        self._enough.rename(names)
-
-    def policies_for(self, component: Component) -> tuple[Policy, ...]:
-        """Give the policies, without thresholds, that may raise a component; one without channels serves all."""
-        known = self._serving.get(component.name)
-        if known is not None and known[0] is component:
-            return known[1]
-        serving = tuple(
-            policy
-            for channel, policy in self._policies.items()
-            if component.role in policy.roles and (not component.channels or channel in component.channels)
-        )
-        serving = tuple(policy for policy in serving if not policy.dry_run) or serving
-        self._serving[component.name] = component, serving
-        return serving
-
-    def decide_all(self, period: Period, findings: Findings) -> tuple[Want, ...]:
-        """Ask the laws about every component whose group exists; give the share that each wants, and where."""
-        bounded = {name: policy for name, policy in self._policies.items() if policy.is_bounded}
-        self._bounding.step(period, bounded, findings.outweighs)
-        self._enough.step(period, self._asked_shares, self._on_trial)
-        for name, shares in self._on_trial.step(period, findings.limits, self._shares).items():
-            self._go_back(name, shares)
-        for name in [name for name, force in period.forces.items() if force.taken_up]:
-            self.forget(name)  # on cgroup v2 what was found is 1024 as ever, so its laws would not notice
-        return tuple(
-            Want(
-                decision,
-                one.cgroup,
-                force.placement,
-                shown=decision.channel in self._shown,
-                request=force.original if force.by_request else None,
-            )
-            for one in period.components
-            if (force := period.forces.get(one.name)) is not None
-            and (decision := self.decision_for(period, findings, one)) is not None
-        )
-
-    def decision_for(self, period: Period, findings: Findings, component: Component) -> Decision | None:
-        """Ask every policy and take the largest share; ``None`` where no policy may raise the component.
-
-        ``adaptive`` keeps to the findings' limits. Algorithm 1 is followed to the letter.
-        """
-        policies = self.policies_for(component)
-        if not policies:
-            return None
-        force = period.forces[component.name]
-        laws = self._laws_of(component.name, policies, force, findings.outweighs.get(component.name, 0))
-        channels = [one.channel for one in policies]
-        factors = self._enough.factors(period, component, channels)
-
-        def answer_of(channel: str) -> tuple[Law, Verdict]:
-            return self._answer(laws[channel], factors.get(channel), period, findings, component, channel)
-
-        if len(policies) == 1:
-            (channel,) = channels
-            laws[channel], verdict = answer_of(channel)
-            asks: tuple[tuple[int, int], ...] = ((policies[0].priority, verdict.shares),)
-            self._asked[component.name] = policies, asks
-            return as_decision(component.name, force.share, verdict, channel, asks)
-        views = self._views(period, findings)
-        if factors and len(set(map(factors.get, channels))) > 1:  # channels differ in that, too
-            views = {name: View((views[name].kind, factors.get(name)), views[name].error) for name in channels}
-        answers = answer_all(channels, laws, views, answer_of)
-        asks = tuple([(one.priority, answers[one.channel][1].shares) for one in policies])
-        most = max([shares for _, shares in asks])
-        best = next(one.channel for one in policies if answers[one.channel][1].shares == most)
-        verdict = answers[best][1]
-        if verdict.error != views[best].error:
-            verdict = answer_of(best)[1]
-        laws |= {channel: law for channel, (law, _) in answers.items()}
-        self._asked[component.name] = policies, asks
-        return as_decision(component.name, force.share, verdict, best, asks)
-
-    def _laws_of(self, component: str, policies: tuple[Policy, ...], force: InForce, outweighs: int) -> dict[str, Law]:
-        """Find the laws to ask, by channel, and make those that are new."""
-        laws, found = self._laws.setdefault(component, {}), force.original
-        known = self._made_of.get(component)
-        if known is not None and known[0] is policies and known[1:] == (found, outweighs):
-            return laws
-        new = not laws  # an earlier daemon, or another policy, set the share in force
-        channels = [policy.channel for policy in policies]
-        for policy in policies:
-            share = self._enough.begin(component, policy.channel, channels, force) if new else found
-            its = outweighs if policy.follows else 0
-            laws[policy.channel] = self._law_for(laws.get(policy.channel), component, policy, found, share, its)
-        self._made_of[component] = policies, found, outweighs
-        return laws
-
-    def _views(self, period: Period, findings: Findings) -> Mapping[str, View]:
-        """Give every channel's view in this period."""
-        if self._viewed is None or self._viewed[0] is not period:
-            views = Views()
-            self._viewed = (
-                period,
-                {
-                    channel: views.view(
-                        channel_seen(period, findings, channel),
-                        self._bounding.factor(channel),
-                        findings.floors.get(channel),
-                    )
-                    for channel in self._policies
-                },
-            )
-        return self._viewed[1]
-
-    def _shares(self, component: str) -> dict[str, float]:
-        """Give the shares that a component's laws have come to, by channel."""
-        return {channel: law.share for channel, law in self._laws.get(component, {}).items()}
-
-    def _go_back(self, component: str, shares: Mapping[str, float]) -> None:
-        """Have a component's laws go on from these shares."""
-        laws = self._laws.get(component, {})
-        laws |= {channel: laws[channel].at(shares[channel]) for channel in shares.keys() & laws.keys()}
-
-    def _asked_shares(self, component: str) -> Iterator[tuple[str, int]]:
-        """Give what each channel has asked for a component."""
-        policies, asks = self._asked.get(component, ((), ()))
-        return ((policy.channel, shares) for policy, (_, shares) in zip(policies, asks, strict=True))
-
-    def _answer(
-        self, law: Law, factor: float | None, period: Period, findings: Findings, component: Component, channel: str
-    ) -> tuple[Law, Verdict]:
-        """Ask a component's law for one channel, and keep it within what the findings say.
-
-        ``factor``, on the share found, was enough for the channel.
-        """
-        seen = seen_by_law(period, findings, component, channel)
-        if factor is not None:
-            law = resumed(law, factor * period.forces[component.name].original)
-            seen = replace(seen, armed=True)
-        law, verdict = step(law, seen)
-        if isinstance(law, Adaptive):
-            if (part := self._bounding.factor(channel)) is not None:
-                verdict = bound(verdict, part, law.default, law.bounds, period.forces[component.name].share)
-                law = law.at(verdict.shares)
-            elif (limit := findings.enough.get(component.name)) is not None:
-                law, verdict = within(limit, law, verdict, period.forces[component.name].share)
-            if (limit := findings.limits.get(component.name)) is not None:
-                law, verdict = within(limit, law, verdict, period.forces[component.name].share)
-            if component.role is Role.ORDERER and channel in findings.floors:
-                verdict = at_least(verdict, law.bounds.clamp(law.rest * findings.floors[channel]))
-        return law, verdict
-
-    def rest(self, channel: str, found: int) -> int:
-        """Give :meth:`Policy.rest` of a channel's policy."""
-        return self.policies[channel].rest(found)
-
-    def acted_on(self, period: Period) -> Period:
-        """Give the period without channels whose policies are dry runs, and components that no other policy is about.
-
-        A dry run decides but changes nothing, so nothing is to be done for these by any other lever.
-        """
-        if not self._shown:
-            return period
-        components = tuple(one for one in period.components if not self._is_shown(one))
-        channels = {name: one for name, one in period.channels.items() if name not in self._shown}
-        return replace(period, components=components, channels=channels)
-
-    def _is_shown(self, component: Component) -> bool:
-        its = self.policies.keys() & component.channels if component.channels else self.policies.keys()
-        return bool(its) and self._shown >= its
-
-    def is_literal(self, channel: str | None) -> bool:
-        """Whether a channel's law is Algorithm 1 of the paper, which is followed to the letter."""
-        policy = self.policies.get(channel or "")
-        return policy is not None and policy.law == "proportional"
-
-    def limit_all(self, asked: Iterable[Want], given: Iterable[Want]) -> None:
-        """Tell the laws which components were given less than they asked for."""
-        for before, after in zip(asked, given, strict=True):
-            one = after.decision
-            if one.shares != before.decision.shares:
-                self.limit(one.component, one.shares, one.previous)
-
-    def limit(self, component: str, shares: int, before: int) -> None:
-        """Tell a component's laws that it was given only ``shares``, so that their integral does not wind up.
-
-        ``before`` was in force. If ``shares`` equals it, there was no raise, and no law waits for its effect.
-        """
-        laws = self._laws.get(component, {})
-        after = {id(law): law.limited(shares, before) for law in laws.values()}
-        laws |= {channel: after[id(law)] for channel, law in laws.items()}
-
-    def _law_for(
-        self, known: Law | None, component: str, policy: Policy, found: int, share: float, outweighs: int
-    ) -> Law:
-        """Find the law to ask: the known one, unless its policy or its shares have changed.
-
-        A new law, or one of a component whose share somebody else set before our first write, goes on from ``share``.
-        """
-        known_for = self._made_for.setdefault(component, {})
-        made = known_for.get(policy.channel)
-        same = made is not None and made[1] == found
-        if (
-            known is not None
-            and made is not None
-            and made[1:] == (found, outweighs)
-            and (made[0] is policy or made[0] == policy)
-        ):
-            return known
-        known_for[policy.channel] = policy, found, outweighs
-        if known is not None and same:
-            return policy.resume(known, found, known.share, outweighs)
-        if known is None and share == found:
-            return policy.start(found, outweighs)
-        return policy.resume(known, found, share, outweighs)
-
-    def forget(self, component: str) -> None:
-        """Drop the laws of a component that is gone or was recreated."""
-        self._laws.pop(component, None)
-        self._made_for.pop(component, None)
-        self._made_of.pop(component, None)
-        self._asked.pop(component, None)
-        self._on_trial.forget(component)
-
-
-def as_decision(
-    component: str, force: int, verdict: Verdict, channel: str, asks: tuple[tuple[int, int], ...]
-) -> Decision:
-    """Make a decision of a channel's verdict. Fields go by place, which is faster."""
-    return Decision(component, force, verdict.shares, verdict.reason, verdict.error, channel, verdict.working, asks)
-
-
-def resumed(law: Law, share: float) -> Law:
-    """Go on from what was enough, where a law is at its default: its component, or the daemon, was started anew."""
-    if not isinstance(law, Adaptive) or not law.share <= law.rest < share:
-        return law
-    return law.at(share)
-
-
-def seen_by_law(period: Period, findings: Findings, component: Component, channel: str) -> Seen:
-    """Give a law's view of one component and one of its channels."""
-    throughput, threshold, silence, presumed = channel_seen(period, findings, channel)
-    delay = period.delays.get(component.name)
-    host = findings.loads.get(component.name) or (period.host and period.host.of(component.name))
-    return Seen(period.now, throughput, threshold, silence, delay, host, presumed)  # by place, which is faster
-
-
-def channel_seen(period: Period, findings: Findings, channel: str) -> ChannelSeen:
-    """Give a law's view of a channel beside its components."""
-    reading = period.channels.get(channel)
-    throughput = reading.throughput if reading else None
-    threshold = period.owed[channel].beside(throughput)
-    return ChannelSeen(throughput, threshold, reading.silence if reading else None, channel in findings.presumed)
-
-
-def step(law: Law, seen: Seen) -> tuple[Law, Verdict]:
-    """Ask one law, and say so if it acts on trial."""
-    after, verdict = law.step(seen)
-    if seen.presumed and isinstance(law, Adaptive):
-        verdict = replace(verdict, cause=f"no commit is seen, but its channel works; {verdict.cause}")
-    return after, verdict

@@ -76,16 +76,22 @@ class Law(Protocol):
     """A control law together with all it remembers. Nobody else changes its memory."""
 
     @property
+    def default(self) -> int:
+        """S_default, in v1 units."""
+        ...
+
+    @property
+    def bounds(self) -> Bounds:
+        """The least and the largest share that it asks for."""
+        ...
+
+    @property
     def share(self) -> float:
         """The share, in v1 units, that it has come to."""
         ...
 
     def step(self, seen: Seen) -> tuple[Self, Verdict]:
         """Look at one period; return the law as it stands after it, and its verdict."""
-        ...
-
-    def framed(self, default: int, bounds: Bounds) -> Self:
-        """Return it with another default and other bounds, and its share within them."""
         ...
 
     def at(self, share: float) -> Self:
@@ -98,3 +104,8 @@ class Law(Protocol):
         What is beyond must not wind up.
         """
         ...
+
+
+def rest_of(law: Law) -> int:
+    """Give where a law's share goes when nothing is needed: S_default within the bounds, in v1 units."""
+    return law.bounds.clamp(law.default)

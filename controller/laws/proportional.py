@@ -32,10 +32,6 @@ class Proportional:
     bounds: Bounds = UNBOUNDED
     known_at: float | None = None
 
-    def framed(self, default: int, bounds: Bounds) -> Proportional:
-        """Go on with another default and other bounds."""
-        return replace(self, default=default, bounds=bounds).at(self.share)
-
     def at(self, share: float) -> Proportional:
         """Go on from that share, as far as the bounds allow; what was known before says nothing about it."""
         return replace(self, share=self.bounds.clamp(share), known_at=None)

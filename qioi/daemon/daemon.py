@@ -14,12 +14,12 @@ from queue import SimpleQueue
 from msgspec.structs import replace
 
 from qioi.controller.acting import Actor, Outcomes
+from qioi.controller.deciding import Controller, Decisions
 from qioi.controller.findings.finder import Finder, is_disturbed
 from qioi.controller.guard.guard import Guard
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.levels.ancestors import Ancestry
 from qioi.controller.period import Period
-from qioi.controller.policy import Controller, Decisions
 from qioi.controller.slicing import SlicePeriod
 from qioi.daemon.instruments import Instruments
 from qioi.daemon.known_shares import KnownShares

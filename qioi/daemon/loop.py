@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from qioi.controller.laws.kinds import KINDS
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.notify import Notifier
 from qioi.daemon.pace import Pace
@@ -107,4 +108,4 @@ def pause(looks: OnsetWatch, now: float, snapshot: Snapshot) -> float:
 
 def is_prompt(snapshot: Snapshot) -> bool:
     """Whether any channel's law reacts to an onset."""
-    return any(one.law != "proportional" for one in snapshot.channels)
+    return any(KINDS[one.law].is_prompt for one in snapshot.channels)

@@ -17,12 +17,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from qioi.controller.deciding import Controller
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.policy import Policy
 from qioi.model import DEFAULT_SHARES, ChannelReading, Commit, Component, Decision, LeaderChange, Role
 from qioi.monitor import Event, LineReader, Skip, SourceCounters, Throughput, detect_format
 from qioi.monitor.logs.line_cutter import LineCutter

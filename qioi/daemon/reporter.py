@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from qioi.controller.acting import Outcomes
 from qioi.controller.announce import Said, news
+from qioi.controller.deciding import Decisions
 from qioi.controller.findings.finder import Findings
 from qioi.controller.guard.restore import Outcome
 from qioi.controller.period import Period
-from qioi.controller.policy import Decisions, Policy
+from qioi.controller.policy import Policy
 from qioi.model import Component, Decision
 from qioi.monitor.commits.sources import SourceState
 from qioi.settings.config import Config

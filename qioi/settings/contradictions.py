@@ -31,8 +31,8 @@ def contradictions(
     for channel, one in policies.items():
         key = f"channels.{channel}"
         owed = one.threshold is not None or one.auto or spoilt(channel, left_out, "law", "threshold")
-        if not discovering and one.law == "proportional" and not owed:
-            yield f"{key}.threshold: missing: law proportional needs a number of transactions per second > 0"
+        if not discovering and one.kind.needs_threshold and not owed:
+            yield f"{key}.threshold: missing: law {one.law} needs a number of transactions per second > 0"
         logged = [c for c in components if (c.log or c.metrics_url) and (not c.channels or channel in c.channels)]
         if whole and components and not discovering and not logged:
             yield f"{key}: no component with a `log` serves it, nor one with a `metrics_url`: accepted is either"

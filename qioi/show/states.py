@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from qioi.controller.acting import Outcomes
+from qioi.controller.deciding import Decisions
 from qioi.controller.findings.bottleneck import Bottleneck
 from qioi.controller.findings.leaders import Leadership
 from qioi.controller.findings.limits import Limit
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.period import Period
-from qioi.controller.policy import Decisions
 from qioi.model import ChannelReading, Component, Decision
 from qioi.model.names import few
 from qioi.show.snapshot import ChannelState, ComponentState

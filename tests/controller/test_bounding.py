@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from qioi.controller.bounding import bound
+from qioi.controller.deciding import Controller
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.law import Effect, Verdict
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.policy import Policy
 from qioi.model import Bounds, ChannelReading, Component, Decision, DelayReading, HostLoad, Role, Working
 
 FULL = HostLoad(0.0, 0.6)

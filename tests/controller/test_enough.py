@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from qioi.controller.deciding import Controller
 from qioi.controller.enough import ANY, GONE_AFTER, Enough, Factors
 from qioi.controller.findings.finder import Findings
 from qioi.controller.findings.limits import Limit, Reason
@@ -12,7 +13,7 @@ from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.policy import Policy
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
 FULL, ROOM = HostLoad(0.0, 0.6), HostLoad(0.3, 0.0)

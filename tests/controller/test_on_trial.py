@@ -8,6 +8,7 @@ import pytest
 from toy_daemon import ToySite, peer
 from toy_trial import MOST, REAL_TIME, REST
 
+from qioi.controller.deciding import Controller
 from qioi.controller.findings.effect import TRIED
 from qioi.controller.findings.finder import Findings
 from qioi.controller.findings.limits import Limit, Reason
@@ -16,7 +17,7 @@ from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.policy import Policy
 from qioi.daemon.known_shares import KnownShares
 from qioi.model import MAX_SHARES, ChannelReading, Component, DelayReading, HostLoad, Role
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from qioi.controller.deciding import Controller
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.proportional import Proportional
@@ -15,7 +16,7 @@ from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want
 from qioi.controller.period import Period
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.policy import Policy
 from qioi.model import ChannelReading, Component, Decision, DelayReading, HostLoad, Role
 
 

@@ -15,7 +15,8 @@ import pytest
 from deciding import decide
 from toy_daemon import ToySite, peer
 
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.deciding import Controller
+from qioi.controller.policy import Policy
 from qioi.model import Component, Role
 from qioi.monitor.commits.sources import SourceState
 

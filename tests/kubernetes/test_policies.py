@@ -9,7 +9,7 @@ import pytest
 from deciding import decide
 from k8s_objects import pod_object, policy_object
 
-from qioi.controller.policy import Controller
+from qioi.controller.deciding import Controller
 from qioi.kubernetes.cgroups import Driver, Layout
 from qioi.kubernetes.cluster import look
 from qioi.kubernetes.pods import read_pod

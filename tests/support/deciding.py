@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from qioi.controller.deciding import Controller
 from qioi.controller.findings.finder import Findings
 from qioi.controller.findings.limits import Limit
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.controller.policy import Controller
 from qioi.model import ChannelReading, Component, Decision, DelayReading, HostLoad
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from qioi.controller.deciding import Controller
 from qioi.controller.findings.bottleneck import Bottleneck, Kind, Machine, Times
 from qioi.controller.findings.diagnoses import Diagnosed, Diagnoses, anybody_suffers, tell
 from qioi.controller.findings.limits import Limit, Reason
@@ -18,7 +19,7 @@ from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Level, Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.policy import Policy
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role, Stalls
 
 #: All of the busy CPU time is foreign, or none of it.

@@ -6,8 +6,9 @@ from deciding import decide as decide_once
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qioi.controller.deciding import Controller
 from qioi.controller.findings.leaders import AFTER, ENDED, MOST, Leadership
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.policy import Policy
 from qioi.model import ChannelReading, Component, Decision, DelayReading, HostLoad, Role
 
 

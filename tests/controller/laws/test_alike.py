@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from qioi.controller.deciding import Controller
 from qioi.controller.enough import ANY, Factors
 from qioi.controller.findings.finder import Findings
 from qioi.controller.findings.limits import Limit, Reason
@@ -20,7 +21,7 @@ from qioi.controller.laws.thresholds import AUTO, Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.policy import Policy
 from qioi.model import Bounds, ChannelReading, Component, Decision, DelayReading, HostLoad, Role
 
 CHANNELS = tuple(f"c{number}" for number in range(6))

@@ -107,5 +107,4 @@ def test_a_larger_k_never_gives_less(a: float, t: float, k1: float, k2: float) -
 def test_it_goes_on_from_a_share_within_its_bounds_and_has_nothing_to_limit() -> None:
     law = Proportional(4096, bounds=Bounds(1024, 8192), known_at=1.0)
     assert law.at(20_000) == Proportional(8192, bounds=Bounds(1024, 8192))
-    assert law.framed(2048, Bounds(1024, 3000)) == Proportional(3000, default=2048, bounds=Bounds(1024, 3000))
     assert law.limited(2000, 1000) is law

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from toy_wants import Tree, want
 
+from qioi.controller.deciding import Controller
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.levels.cap import Boost, Capper, Held, limit, part_held, weights_below
 from qioi.controller.levels.wants import Want
-from qioi.controller.policy import Controller, Policy
+from qioi.controller.policy import Policy
 from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.model import Component, DelayReading, Role
 
