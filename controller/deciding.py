@@ -8,18 +8,19 @@ away from another.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from qioi.controller.bounding import Bounding, bound
+from qioi.controller.component_laws import Asks, ComponentLaws
 from qioi.controller.enough import Enough, Factors
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.alike import View, Views, answer_all
 from qioi.controller.laws.law import ChannelSeen, Law, Seen, Verdict, rest_of
 from qioi.controller.levels.cap import Held
-from qioi.controller.levels.wants import InForce, Want
+from qioi.controller.levels.wants import Want
 from qioi.controller.limiting import at_least, within
 from qioi.controller.on_trial import OnTrial
 from qioi.controller.period import Period
@@ -37,19 +38,12 @@ class Decisions:
 
 
 class Controller:
-    """Holds the laws of all components, by component and channel."""
+    """Asks the laws of all components. It alone changes what is remembered of them."""
 
     def __init__(self, policies: Mapping[str, Policy], enough: Mapping[str, Factors] | None = None) -> None:
         """Begin; ``enough`` are factors that an earlier daemon has found enough, by component."""
         self._enough = Enough(enough or {})
-        self._laws: dict[str, dict[str, Law]] = {}
-        #: The policy, the found share and the share that outweighs the neighbours, which each law was made for, by
-        #: component and channel.
-        self._made_for: dict[str, dict[str, tuple[Policy, int, int]]] = {}
-        #: The policies and these shares that all laws of a component were made for, by component.
-        self._made_of: dict[str, tuple[tuple[Policy, ...], int, int]] = {}
-        #: The policies of a component that were asked last, each with what it asked for.
-        self._asked: dict[str, tuple[tuple[Policy, ...], tuple[tuple[int, int], ...]]] = {}
+        self._laws: dict[str, ComponentLaws] = {}
         self._viewed: tuple[Period, Mapping[str, View]] | None = None
         self._bounding = Bounding()
         self._on_trial = OnTrial()
@@ -62,9 +56,8 @@ class Controller:
         self._policies = {channel: dataclasses.replace(policy, threshold=None) for channel, policy in policies.items()}
         self._shown = frozenset(channel for channel, policy in policies.items() if policy.dry_run)
         self._serving: dict[str, tuple[Component, tuple[Policy, ...]]] = {}
-        for component, laws in self._laws.items():
-            for channel in [one for one in laws if one not in policies]:
-                del laws[channel], self._made_for[component][channel]
+        for laws in self._laws.values():
+            laws.keep(policies.keys())
 
     @property
     def known(self) -> Mapping[str, Factors]:
@@ -93,9 +86,10 @@ class Controller:
         """Ask the laws about every component whose group exists; give the share that each wants, and where."""
         bounded = {name: policy for name, policy in self._policies.items() if policy.is_bounded}
         self._bounding.step(period, bounded, findings.outweighs)
-        self._enough.step(period, self._asked_shares, self._on_trial)
-        for name, shares in self._on_trial.step(period, findings.limits, self._shares).items():
-            self._go_back(name, shares)
+        self._enough.step(period, lambda name: self._laws_of(name).asked_shares(), self._on_trial)
+        again = self._on_trial.step(period, findings.limits, lambda name: self._laws_of(name).shares())
+        for name, shares in again.items():
+            self._laws_of(name).go_on_from(shares)
         for name in [name for name, force in period.forces.items() if force.taken_up]:
             self.forget(name)  # on cgroup v2 what was found is 1024 as ever, so its laws would not notice
         return tuple(
@@ -120,47 +114,37 @@ class Controller:
         if not policies:
             return None
         force = period.forces[component.name]
-        laws = self._laws_of(component.name, policies, force, findings.outweighs.get(component.name, 0))
+        known = self._laws[component.name] = self._laws_of(component.name)
         channels = [one.channel for one in policies]
+        laws = known.prepare(
+            policies,
+            force.original,
+            findings.outweighs.get(component.name, 0),
+            lambda channel: self._enough.begin(component.name, channel, channels, force),
+        )
         factors = self._enough.factors(period, component, channels)
 
         def answer_of(channel: str) -> tuple[Law, Verdict]:
             return self._answer(laws[channel], factors.get(channel), period, findings, component, channel)
 
         if len(policies) == 1:
-            (channel,) = channels
-            laws[channel], verdict = answer_of(channel)
-            asks: tuple[tuple[int, int], ...] = ((policies[0].priority, verdict.shares),)
-            self._asked[component.name] = policies, asks
-            return as_decision(component.name, force.share, verdict, channel, asks)
-        views = self._views(period, findings)
-        if factors and len(set(map(factors.get, channels))) > 1:  # channels differ in that, too
-            views = {name: View((views[name].kind, factors.get(name)), views[name].error) for name in channels}
-        answers = answer_all(channels, laws, views, answer_of)
-        asks = tuple([(one.priority, answers[one.channel][1].shares) for one in policies])
-        most = max([shares for _, shares in asks])
-        best = next(one.channel for one in policies if answers[one.channel][1].shares == most)
-        verdict = answers[best][1]
-        if verdict.error != views[best].error:
-            verdict = answer_of(best)[1]
-        laws |= {channel: law for channel, (law, _) in answers.items()}
-        self._asked[component.name] = policies, asks
+            (best,) = channels
+            laws[best], verdict = answer_of(best)
+            asks: Asks = ((policies[0].priority, verdict.shares),)
+        else:
+            views = self._views(period, findings)
+            if factors and len(set(map(factors.get, channels))) > 1:  # channels differ in that, too
+                views = {name: View((views[name].kind, factors.get(name)), views[name].error) for name in channels}
+            answers = answer_all(channels, laws, views, answer_of)
+            asks = tuple([(one.priority, answers[one.channel][1].shares) for one in policies])
+            most = max([shares for _, shares in asks])
+            best = next(one.channel for one in policies if answers[one.channel][1].shares == most)
+            verdict = answers[best][1]
+            if verdict.error != views[best].error:
+                verdict = answer_of(best)[1]
+            laws |= {channel: law for channel, (law, _) in answers.items()}
+        known.note(policies, asks)
         return as_decision(component.name, force.share, verdict, best, asks)
-
-    def _laws_of(self, component: str, policies: tuple[Policy, ...], force: InForce, outweighs: int) -> dict[str, Law]:
-        """Find the laws to ask, by channel, and make those that are new."""
-        laws, found = self._laws.setdefault(component, {}), force.original
-        known = self._made_of.get(component)
-        if known is not None and known[0] is policies and known[1:] == (found, outweighs):
-            return laws
-        new = not laws  # an earlier daemon, or another policy, set the share in force
-        channels = [policy.channel for policy in policies]
-        for policy in policies:
-            share = self._enough.begin(component, policy.channel, channels, force) if new else found
-            its = outweighs if policy.follows else 0
-            laws[policy.channel] = self._law_for(laws.get(policy.channel), component, policy, found, share, its)
-        self._made_of[component] = policies, found, outweighs
-        return laws
 
     def _views(self, period: Period, findings: Findings) -> Mapping[str, View]:
         """Give every channel's view in this period."""
@@ -179,19 +163,9 @@ class Controller:
             )
         return self._viewed[1]
 
-    def _shares(self, component: str) -> dict[str, float]:
-        """Give the shares that a component's laws have come to, by channel."""
-        return {channel: law.share for channel, law in self._laws.get(component, {}).items()}
-
-    def _go_back(self, component: str, shares: Mapping[str, float]) -> None:
-        """Have a component's laws go on from these shares."""
-        laws = self._laws.get(component, {})
-        laws |= {channel: laws[channel].at(shares[channel]) for channel in shares.keys() & laws.keys()}
-
-    def _asked_shares(self, component: str) -> Iterator[tuple[str, int]]:
-        """Give what each channel has asked for a component."""
-        policies, asks = self._asked.get(component, ((), ()))
-        return ((policy.channel, shares) for policy, (_, shares) in zip(policies, asks, strict=True))
+    def _laws_of(self, component: str) -> ComponentLaws:
+        """Give what is remembered of a component; of one that no law was asked about, that is nothing."""
+        return self._laws.get(component) or ComponentLaws()
 
     def _answer(
         self, law: Law, factor: float | None, period: Period, findings: Findings, component: Component, channel: str
@@ -257,46 +231,15 @@ class Controller:
 
         ``before`` was in force. If ``shares`` equals it, there was no raise, and no law waits for its effect.
         """
-        laws = self._laws.get(component, {})
-        after = {id(law): law.limited(shares, before) for law in laws.values()}
-        laws |= {channel: after[id(law)] for channel, law in laws.items()}
-
-    def _law_for(
-        self, known: Law | None, component: str, policy: Policy, found: int, share: float, outweighs: int
-    ) -> Law:
-        """Find the law to ask: the known one, unless its policy or its shares have changed.
-
-        A new law, or one of a component whose share somebody else set before our first write, goes on from ``share``.
-        """
-        known_for = self._made_for.setdefault(component, {})
-        made = known_for.get(policy.channel)
-        same = made is not None and made[1] == found
-        if (
-            known is not None
-            and made is not None
-            and made[1:] == (found, outweighs)
-            and (made[0] is policy or made[0] == policy)
-        ):
-            return known
-        known_for[policy.channel] = policy, found, outweighs
-        if known is not None and same:
-            return policy.resume(known, found, known.share, outweighs)
-        if known is None and share == found:
-            return policy.start(found, outweighs)
-        return policy.resume(known, found, share, outweighs)
+        self._laws_of(component).limit(shares, before)
 
     def forget(self, component: str) -> None:
         """Drop the laws of a component that is gone or was recreated."""
         self._laws.pop(component, None)
-        self._made_for.pop(component, None)
-        self._made_of.pop(component, None)
-        self._asked.pop(component, None)
         self._on_trial.forget(component)
 
 
-def as_decision(
-    component: str, force: int, verdict: Verdict, channel: str, asks: tuple[tuple[int, int], ...]
-) -> Decision:
+def as_decision(component: str, force: int, verdict: Verdict, channel: str, asks: Asks) -> Decision:
     """Make a decision of a channel's verdict. Fields go by place, which is faster."""
     return Decision(component, force, verdict.shares, verdict.reason, verdict.error, channel, verdict.working, asks)
 

@@ -112,19 +112,18 @@ def test_what_the_cap_has_left_out_does_not_wind_up() -> None:
     assert decision is not None
     assert decision.asks == ((3, decision.shares),)
     law = Adaptive.start(1024)
-    controller._laws["peer"] = {
-        "red": Adaptive(law.default, law.bounds, law.tuning, law.memory._replace(raised_at=3.0))
-    }
+    laws = controller._laws["peer"].laws
+    laws["red"] = Adaptive(law.default, law.bounds, law.tuning, law.memory._replace(raised_at=3.0))
     controller.limit("peer", 500, 400)
-    limited = controller._laws["peer"]["red"]
+    limited = laws["red"]
     assert isinstance(limited, Adaptive)
     assert limited.memory.share == 500
     assert limited.memory.raised_at == 3.0
     controller.limit("peer", 600, 400)
-    assert controller._laws["peer"]["red"] is limited
+    assert laws["red"] is limited
     controller.limit("nobody", 1, 1)
     controller.limit("peer", 400, 400)  # nothing was given: there is no effect to wait for
-    unraised = controller._laws["peer"]["red"]
+    unraised = laws["red"]
     assert isinstance(unraised, Adaptive)
     assert (unraised.memory.share, unraised.memory.raised_at) == (400, -math.inf)
 
