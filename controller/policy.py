@@ -16,10 +16,10 @@ class Policy:
     ``default`` is S_default and ``floor`` the smallest share; ``None`` takes the share that the component was found
     with. ``ceiling`` is the largest share; ``None`` takes ``CEILING`` or, under ``adaptive``, what outweighs heavier
     neighbours by as much as that outweighs ordinary ones. ``auto`` says that the threshold is learned.
-    Under a cap on all boosts, the channel with the lowest
-    ``priority`` loses its boost first. ``beyond`` says whose the CPU is that the channel would take beyond a threshold
-    that is a number: ``neighbours`` or ``ledger``; Algorithm 1 has no use for it. A ``dry_run`` policy only shows what
-    it would do, and does not affect components that another policy acts on.
+    Under a cap on all boosts, the channel with the lowest ``priority`` loses its boost first. ``beyond`` says whose the
+    CPU is that the channel would take beyond a threshold that is a number: ``neighbours`` or ``ledger``; Algorithm 1
+    has no use for it. A ``dry_run`` policy only shows what it would do, and does not affect components that another
+    policy acts on.
     """
 
     channel: str
