@@ -118,7 +118,8 @@ func (w *waiter) wait(ctx context.Context) error {
 		return err
 	default:
 	}
-	timer := time.NewTimer(orderingTimeout)
+	// Its time began when it was handed on: a stream waits for one transaction after the other.
+	timer := time.NewTimer(orderingTimeout - time.Since(w.checked))
 	defer timer.Stop()
 	select {
 	case err := <-w.result:

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
@@ -40,8 +41,27 @@ func TestAWaitForTheOrderEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ch := &channel{waiting: newTracker(false)}
 		w := ch.waiting.add([]byte("tx"))
-		w.channel = ch
+		w.channel, w.checked = ch, time.Now()
 		require.ErrorIs(t, w.wait(t.Context()), errTimeout)
+		assert.Zero(t, ch.waiting.count())
+	})
+}
+
+// TestWhoCameTogetherWaitsNoLongerThanOne: a stream's waiters are asked one after the other.
+func TestWhoCameTogetherWaitsNoLongerThanOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ch := &channel{waiting: newTracker(false)}
+		began := time.Now()
+		var all []*waiter
+		for _, tx := range []string{"one", "two", "three"} {
+			w := ch.waiting.add([]byte(tx))
+			w.channel, w.checked = ch, began
+			all = append(all, w)
+		}
+		for _, w := range all {
+			require.ErrorIs(t, w.wait(t.Context()), errTimeout)
+			assert.Equal(t, orderingTimeout, time.Since(began))
+		}
 		assert.Zero(t, ch.waiting.count())
 	})
 }
