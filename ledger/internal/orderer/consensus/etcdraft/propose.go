@@ -44,7 +44,8 @@ func (n *Node) propose(p consensus.Proposal) {
 	}
 }
 
-// proposeCut ends a block that has been open for its time.
+// proposeCut ends a block that has been open for its time. The entry names the block: it may be agreed on late, when the
+// block has ended, or after a second cut of the same block.
 func (n *Node) proposeCut() {
 	timed := n.block.Block()
 	n.block.Stop()
@@ -52,7 +53,7 @@ func (n *Node) proposeCut() {
 		return
 	}
 	// Dropped means that we lose the lead: the next leader has a timer of its own.
-	_ = n.append(&streampb.LogEntry{Cut: true})
+	_ = n.append(&streampb.LogEntry{Cut: true, CutBlock: timed})
 }
 
 func (n *Node) append(entry *streampb.LogEntry) error {

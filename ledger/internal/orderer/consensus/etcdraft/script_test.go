@@ -284,7 +284,7 @@ func (m *machine) apply(index uint64, entry *streampb.LogEntry) {
 			m.seal(chain.Applied{Index: index, Txs: uint32(i) + 1})
 		}
 	}
-	if entry.Cut {
+	if entry.Cut && (entry.CutBlock == 0 || entry.CutBlock == m.Height()) {
 		m.seal(chain.Applied{Index: index, Txs: uint32(len(entry.Txs))})
 	}
 }
