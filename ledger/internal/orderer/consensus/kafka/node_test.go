@@ -347,6 +347,7 @@ func TestTopicsThatForgetOrHaveNoOrderAreRefused(t *testing.T) {
 		"has 2 partitions, 1 is accepted":               func(r *kmsg.CreateTopicsRequestTopic) { r.NumPartitions = 2 },
 		"min.insync.replicas=1, at least 2 is accepted": func(*kmsg.CreateTopicsRequestTopic) {},
 		"retention.ms=1000, -1 is accepted":             set("retention.ms", "1000"),
+		"has 2 replicas, at least 3 is accepted":        func(r *kmsg.CreateTopicsRequestTopic) { r.ReplicationFactor = 2 },
 		"cleanup.policy=compact, delete is accepted":    set("cleanup.policy", "compact"),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,7 +96,8 @@ func (n *Node) createTopic(ctx context.Context) error {
 	return nil
 }
 
-// checkPartitions refuses a topic of several partitions: those have no order among each other.
+// checkPartitions refuses a topic of several partitions, which have no order among each other, and one of too few replicas,
+// which takes nothing while a broker is down or has all on fewer of them than it should.
 func (n *Node) checkPartitions(ctx context.Context) error {
 	request := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()
@@ -112,6 +113,9 @@ func (n *Node) checkPartitions(ctx context.Context) error {
 		}
 		if len(t.Partitions) != 1 {
 			return fmt.Errorf("%w: %s has %d partitions, 1 is accepted", errTopic, n.cfg.Channel, len(t.Partitions))
+		}
+		if have := len(t.Partitions[0].Replicas); have < n.replicas() {
+			return fmt.Errorf("%w: %s has %d replicas, at least %d is accepted", errTopic, n.cfg.Channel, have, n.replicas())
 		}
 	}
 	return nil
