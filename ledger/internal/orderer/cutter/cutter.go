@@ -43,8 +43,5 @@ func (c *Cutter) Add(size int, config bool) (before, after bool) {
 	return before, after
 }
 
-// Count is the number of transactions in the open block.
-func (c *Cutter) Count() int { return c.count }
-
 // Cut empties the open block: a timer, an `after` or a `before` has ended it.
 func (c *Cutter) Cut() { c.count, c.bytes = 0, 0 }

@@ -36,7 +36,7 @@ func TestCutter(t *testing.T) {
 
 func run(t *testing.T, c *Cutter, input string) string {
 	var out strings.Builder
-	open := c.Count() > 0
+	open := c.count > 0
 	if open {
 		out.WriteString("[…")
 	}
@@ -130,7 +130,7 @@ func TestCutterAgreesWithTheSlowOne(t *testing.T) {
 			if after {
 				blocks, open = append(blocks, open), nil
 			}
-			assert.Equal(t, len(open), c.Count())
+			assert.Equal(t, len(open), c.count)
 		}
 		if len(open) > 0 {
 			blocks = append(blocks, open)
