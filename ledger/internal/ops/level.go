@@ -43,16 +43,14 @@ func parseLevel(s string) (Level, error) {
 // spec is a parsed log specification: a default level and the levels of modules
 // and all that is below them ("a.b" covers "a.b.c").
 type spec struct {
-	text     string
 	fallback Level
 	modules  map[string]Level
 }
 
 // parseSpec reads Fabric's form: `[module[,module...]=]level[:...]`.
 func parseSpec(text string) (spec, error) {
-	out := spec{text: text, fallback: Info, modules: map[string]Level{}}
+	out := spec{fallback: Info, modules: map[string]Level{}}
 	if strings.TrimSpace(text) == "" {
-		out.text = "info"
 		return out, nil
 	}
 	for _, part := range strings.Split(text, ":") {
