@@ -19,6 +19,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/ops/opstest"
+	"github.com/qioi/qioi/ledger/internal/orderer/cutter"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -165,6 +166,48 @@ func TestImportGoesOnWhereAnotherChainIs(t *testing.T) {
 	assert.Equal(t, headers(t, ahead), headers(t, behind))
 	require.NoError(t, ahead.Close())
 	require.NoError(t, behind.Close())
+}
+
+// TestABlockThatFailsForOurOwnFaultSaysSo: another orderer's copy of it would fail, too.
+func TestABlockThatFailsForOurOwnFaultSaysSo(t *testing.T) {
+	f := newFixture(t)
+	source := f.open(t.TempDir())
+	entry := f.entry(2, true)
+	require.NoError(t, source.Apply(2, entry))
+	block, err := source.Block(1)
+	require.NoError(t, err)
+	for what, test := range map[string]struct {
+		before *streampb.LogEntry // what this orderer has of the block
+		want   error
+	}{
+		"other transactions": {f.entry(1, false), ErrOtherLog},
+		"more of them":       {&streampb.LogEntry{Txs: append(slices.Clone(entry.Txs[:2]), f.entry(1, false).Txs[0])}, ErrOtherLog},
+		"no file":            {&streampb.LogEntry{}, os.ErrClosed},
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprint(what, ", restarted: ", restarted), func(t *testing.T) {
+				dir := t.TempDir()
+				c := f.open(dir)
+				c.cutter = cutter.New(10, 1<<20)
+				require.NoError(t, c.Apply(2, test.before))
+				if restarted {
+					require.NoError(t, c.Close())
+					c = f.open(dir)
+				}
+				if len(test.before.Txs) == 0 {
+					require.NoError(t, c.store.Close())
+				}
+				for range 2 {
+					err := c.Import(block)
+					require.ErrorIs(t, err, ErrOwn)
+					require.ErrorIs(t, err, test.want)
+				}
+				unsigned := proto.Clone(block).(*commonpb.Block)
+				unsigned.Metadata = nil
+				assert.NotErrorIs(t, c.Import(unsigned), ErrOwn)
+			})
+		}
+	}
 }
 
 // TestWhatIsNoTransactionIsLeftOut: a leader, or somebody who writes to the topic, has brought it into the log. All

@@ -73,19 +73,20 @@ func (c *Chain) readBlock(at Position) ([]*streampb.Item, Position, error) {
 	return append(items, &streampb.Item{Kind: &streampb.Item_Seal{Seal: seal}}), Position{Block: at.Block + 1}, nil
 }
 
+// ErrOwn is what an error of Import wraps when no other source can mend it: this orderer's files fail, or hold another chain.
+var ErrOwn = errors.New("this orderer's own ledger is at fault")
+
 // Import appends the next block as another orderer has sealed it, for a node that
 // was away for so long that the log no longer reaches back. It checks hashes and
-// signature. Transactions of that block that we had already must be the same.
+// signature. Transactions of that block that we had already must be the same. An error that wraps ErrOwn is none of the
+// source's.
 func (c *Chain) Import(block *commonpb.Block) error {
 	bundle, h := c.Bundle(), block.GetHeader()
-	txs := block.GetData().GetData()
 	switch {
 	case h.GetNumber() != c.number:
 		return fmt.Errorf("got block %d, expected %d", h.GetNumber(), c.number)
 	case !bytes.Equal(h.PreviousHash, c.previous):
 		return fmt.Errorf("block %d does not follow block %d: wrong previous hash", h.Number, c.number-1)
-	case len(txs) < max(c.count, len(c.tail)):
-		return fmt.Errorf("block %d has %d transactions, we had %d of it", h.Number, len(txs), max(c.count, len(c.tail)))
 	}
 	if err := protoutil.CheckBlock(block); err != nil {
 		return err
@@ -110,16 +111,8 @@ func (c *Chain) Import(block *commonpb.Block) error {
 	if len(members.IDs) != len(config.Orderer.Consenters) {
 		return fmt.Errorf("block %d: %d ids of %d consenters", h.Number, len(members.IDs), len(config.Orderer.Consenters))
 	}
-	for _, tx := range txs[c.count:] {
-		if err := c.appendTx(tx); err != nil {
-			return fmt.Errorf("block %d: %w", h.Number, err)
-		}
-	}
-	if !bytes.Equal(c.hasher.Sum(), h.DataHash) {
-		return fmt.Errorf("block %d: other transactions than the ones we had of it", h.Number)
-	}
-	if err := c.store.AppendSeal(h, block.Metadata); err != nil {
-		return err
+	if err := c.appendSealed(block); err != nil {
+		return fmt.Errorf("%w: block %d: %w", ErrOwn, h.Number, err)
 	}
 	c.lastConfig, c.members = lastConfig, members
 	c.cutter.Cut()
@@ -129,4 +122,21 @@ func (c *Chain) Import(block *commonpb.Block) error {
 		c.configure(config)
 	}
 	return nil
+}
+
+// appendSealed appends what there is not yet of a block, which has been checked. What there is must be of the same block.
+func (c *Chain) appendSealed(block *commonpb.Block) error {
+	txs := block.Data.GetData()
+	if had := max(c.count, len(c.tail)); len(txs) < had {
+		return fmt.Errorf("%w: of %d transactions on disk it has %d", ErrOtherLog, had, len(txs))
+	}
+	for _, tx := range txs[c.count:] {
+		if err := c.appendTx(tx); err != nil {
+			return err
+		}
+	}
+	if !bytes.Equal(c.hasher.Sum(), block.Header.DataHash) {
+		return fmt.Errorf("%w: it has other transactions than those that were applied", ErrOtherLog)
+	}
+	return c.store.AppendSeal(block.Header, block.Metadata)
 }
