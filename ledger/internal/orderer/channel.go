@@ -45,7 +45,8 @@ type channel struct {
 	signer  protoutil.Signer
 	metrics *metrics
 
-	turns    turns // of the goroutine that fetches blocks
+	turns    turns   // of the goroutine that fetches blocks
+	answers  answers // of the same
 	group    atomic.Pointer[group]
 	grouping sync.Mutex // held to change group
 	ahead    *ahead     // guarded by grouping; nil: none is known

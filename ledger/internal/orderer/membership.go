@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -82,23 +84,45 @@ func (ch *channel) hasLeft(id uint64) bool {
 	return err == nil
 }
 
-// follow fetches blocks until this orderer is a consenter.
+// follow fetches blocks until this orderer is a consenter, and errs where its own ledger fails.
 func (ch *channel) follow(ctx context.Context) error {
 	for !ch.named() && ctx.Err() == nil {
-		for _, address := range ch.sources() {
-			if err := ch.followOne(ctx, address); err != nil && ctx.Err() == nil {
-				log.Debugf("[channel: %s] following %s: %s", ch.name, address, err)
-			}
-			if ch.named() {
-				return ch.Sync()
-			}
+		ch.answers.begin()
+		before := ch.Height()
+		current, err := ch.followAll(ctx)
+		if err != nil {
+			return err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(followPause):
+		if ch.named() {
+			return ch.Sync()
 		}
+		brought := ch.Height() > before
+		if !current && !brought && ctx.Err() == nil {
+			ch.answers.warn(ch.name)
+		}
+		ch.answers.pause(ctx, followPause, brought || current)
 	}
 	return nil
+}
+
+// followAll asks one orderer after the other. Current: one of them has listened and has sent no more, so that this orderer
+// seems to have all there is.
+func (ch *channel) followAll(ctx context.Context) (current bool, err error) {
+	for _, address := range ch.sources() {
+		err := ch.followOne(ctx, address)
+		switch {
+		case errors.Is(err, chain.ErrOwn):
+			return false, err
+		case ch.named() || ctx.Err() != nil:
+			return current, nil
+		case errors.Is(err, errSilent):
+			current = true
+		default:
+			ch.answers.add(address, err)
+			log.Debugf("[channel: %s] following %s: %s", ch.name, address, err)
+		}
+	}
+	return current, nil
 }
 
 // followOne fetches blocks from one orderer, for as long as it has new ones: it may itself follow others.
@@ -107,16 +131,25 @@ func (ch *channel) followOne(ctx context.Context, address string) error {
 	return ch.importWhile(ctx, address, seek, func() bool { return !ch.named() })
 }
 
+// errSilent is told of an orderer that was heard and then sent nothing more, for followSilence.
+var errSilent = errors.New("it has sent nothing more")
+
 // importWhile appends an orderer's blocks for as long as it has more of them and they are wanted. One that sends nothing is
 // left: it may be frozen. So is any other after a while, for one that wants to keep this orderer behind may send some.
 func (ch *channel) importWhile(ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool) error {
 	before := ch.Height()
 	turn := ch.turns.of(address, before)
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
 	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
-	silent := time.AfterFunc(followSilence, cancel)
+	silent := time.AfterFunc(followSilence, func() { leave(errSilent) })
 	defer silent.Stop()
-	heard := func() { silent.Reset(followSilence) } // a large block is heard long before it is there
+	var spoke atomic.Bool
+	heard := func() { // a large block is heard long before it is there
+		spoke.Store(true)
+		silent.Reset(followSilence)
+	}
 	err := ch.deliver(ctx, address, seek, heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
 		for wanted() {
 			if err := ch.importNext(stream); err != nil {
@@ -126,7 +159,13 @@ func (ch *channel) importWhile(ctx context.Context, address string, seek *ordere
 		}
 		return nil
 	})
-	if err != nil && ch.Height() == before && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	switch {
+	case err == nil || errors.Is(err, chain.ErrOwn):
+	case errors.Is(context.Cause(ctx), errSilent) && spoke.Load():
+		return fmt.Errorf("%w for %s", errSilent, followSilence)
+	case errors.Is(context.Cause(ctx), errSilent):
+		return fmt.Errorf("it does not answer within %s", followSilence)
+	case ch.Height() == before && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		ch.turns.tooShort(address, ch.Bundle().Orderer.AbsoluteMaxBytes)
 		return fmt.Errorf("block %d did not come within its turn of %s: %w", before, turn, err)
 	}
@@ -179,34 +218,38 @@ func (ch *channel) named() bool {
 // CatchUp implements consensus.Host: it asks one orderer after the other
 // until it has the blocks.
 func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
-	for first := true; ch.Height() < height; first = false {
-		if !first {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(catchUpPause):
-			}
+	for ch.Height() < height {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
+		ch.answers.begin()
+		before := ch.Height()
 		for _, address := range ch.sources() {
 			err := ch.catchUpFrom(ctx, address, height)
-			if ch.Height() >= height {
-				break
+			if ch.Height() >= height || errors.Is(err, chain.ErrOwn) {
+				return err
 			}
-			if err != nil && ctx.Err() == nil {
-				log.Warnf("[channel: %s] blocks from orderer %s: %s", ch.name, address, err)
+			if err != nil {
+				ch.answers.add(address, err)
 			}
 		}
+		brought := ch.Height() > before
+		if ctx.Err() == nil && (len(ch.answers.round) > 0 || !brought) {
+			ch.answers.warn(ch.name)
+		}
+		ch.answers.pause(ctx, catchUpPause, brought)
 	}
 	return nil
 }
 
-// catchUpFrom asks one orderer for blocks. It errs where that one has given none: the end of its turn is no fault.
+// catchUpFrom asks one orderer for blocks. It errs where that one has given none: the end of its turn is no fault. So it
+// does where this orderer's own ledger fails.
 func (ch *channel) catchUpFrom(ctx context.Context, address string, height uint64) error {
 	before := ch.Height()
 	err := ch.importWhile(ctx, address, &ordererpb.SeekInfo{
 		Start: seekNumber(before), Stop: seekNumber(height - 1), Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY,
 	}, func() bool { return ch.Height() < height })
-	if ch.Height() > before {
+	if ch.Height() > before && !errors.Is(err, chain.ErrOwn) {
 		return nil
 	}
 	return err

@@ -1,0 +1,186 @@
+package orderer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
+	"github.com/qioi/qioi/ledger/internal/setup"
+)
+
+// tell has sources answer a round in vain, and says how often that was told.
+func (a *answers) tell(t *testing.T, texts ...string) int {
+	t.Helper()
+	return strings.Count(opstest.Logged(t, func() {
+		a.begin()
+		for i, text := range texts {
+			a.add(fmt.Sprint("orderer", i), errors.New(text))
+		}
+		a.warn("shop")
+	}), "no blocks from other orderers: ")
+}
+
+// TestWhatSourcesAnswerIsToldWhenItChanges, and else every 30 s: no text that changes all the time floods the log.
+func TestWhatSourcesAnswerIsToldWhenItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a answers
+		assert.Equal(t, 1, a.tell(t, "refused", "frozen"))
+		told := 0
+		for range 600 { // a minute
+			time.Sleep(100 * time.Millisecond)
+			told += a.tell(t, "refused", "frozen")
+		}
+		assert.Equal(t, 2, told)
+		told = 0
+		for i := range 50 { // five seconds
+			told += a.tell(t, "refused", fmt.Sprint("port ", i))
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, 4, told)
+	})
+}
+
+// TestPausesGrowWhileNoBlockComes, and are short again after one.
+func TestPausesGrowWhileNoBlockComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a answers
+		pause := func(brought bool) time.Duration {
+			began := time.Now()
+			a.pause(t.Context(), 50*time.Millisecond, brought)
+			return time.Since(began) / time.Millisecond
+		}
+		for _, want := range []time.Duration{50, 100, 200, 400, 800, 1600, 2000, 2000} {
+			assert.Equal(t, want, pause(false))
+		}
+		for range 100 {
+			a.pause(t.Context(), 50*time.Millisecond, false)
+		}
+		assert.EqualValues(t, 2000, pause(false))
+		assert.EqualValues(t, 50, pause(true))
+		assert.EqualValues(t, 50, pause(false))
+		assert.EqualValues(t, 100, pause(false))
+	})
+}
+
+// fillDisk has every later write to a file that this process has open fail as on a full disk.
+func fillDisk(t *testing.T, path string) {
+	t.Helper()
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, full.Close()) }()
+	open, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	found := false
+	for _, one := range open {
+		at, err := os.Readlink(filepath.Join("/proc/self/fd", one.Name()))
+		if err != nil || at != path {
+			continue
+		}
+		var fd int
+		_, err = fmt.Sscan(one.Name(), &fd)
+		require.NoError(t, err)
+		require.NoError(t, syscall.Dup3(int(full.Fd()), fd, syscall.O_CLOEXEC))
+		found = true
+	}
+	require.True(t, found, "%s is not open", path)
+}
+
+// openFollower makes an orderer that has left the channel's consenters.
+func (c *testCluster) openFollower(i int) *Node {
+	c.t.Helper()
+	cfg, err := nodeconfig.Load(c.config(i), nodeconfig.RoleOrderer)
+	require.NoError(c.t, err)
+	part := filepath.Join(cfg.Data, "channels", ch, kinds[channelconfig.Raft].Folder)
+	require.NoError(c.t, os.MkdirAll(part, 0o755))
+	require.NoError(c.t, markLeft(part))
+	node := c.open(i)
+	require.Nil(c.t, node.channels[ch].part(), "it follows")
+	return node
+}
+
+// behindOnAFullDisk has an orderer's disk be full that is behind, and blocks that do not fit into memory.
+func behindOnAFullDisk(t *testing.T, open func(*testCluster, int) *Node) *Node {
+	t.Helper()
+	c := clusterWith(t, 0)
+	c.start(1)
+	for range 3 {
+		c.orderAt(0, strings.Repeat("x", 100<<10))
+	}
+	node := open(c, 2)
+	fillDisk(t, filepath.Join(node.cfg.Data, "channels", ch, "blocks", "segment-000000.blk"))
+	return node
+}
+
+// TestAFollowerWhoseDiskIsFullStops: to ask other orderers for the block would not help.
+func TestAFollowerWhoseDiskIsFullStops(t *testing.T) {
+	node := behindOnAFullDisk(t, (*testCluster).openFollower)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := node.Run(ctx)
+	require.NoError(t, ctx.Err(), "it runs on")
+	require.ErrorIs(t, err, syscall.ENOSPC)
+}
+
+// TestCatchingUpOnAFullDiskEnds with the error, which ends the consenter and so the node.
+func TestCatchingUpOnAFullDiskEnds(t *testing.T) {
+	node := behindOnAFullDisk(t, (*testCluster).open)
+	defer func() { _ = node.close() }() // its disk is full
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := node.channels[ch].CatchUp(ctx, 4)
+	require.NoError(t, ctx.Err(), "it goes on")
+	require.ErrorIs(t, err, syscall.ENOSPC)
+}
+
+// TestOneThatGetsNoBlocksSaysWhy, and says it once: a follower, and a consenter that catches up.
+func TestOneThatGetsNoBlocksSaysWhy(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {}) // nobody else runs
+	node := c.openFollower(2)
+	defer func() { require.NoError(t, node.close()) }()
+	for what, fetch := range map[string]func(context.Context) error{
+		"follow":  node.channels[ch].follow,
+		"CatchUp": func(ctx context.Context) error { return node.channels[ch].CatchUp(ctx, 7) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			node.channels[ch].answers = answers{}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			text := opstest.Logged(t, func() { _ = fetch(ctx) })
+			assert.Equal(t, 1, strings.Count(text, "no blocks from other orderers"), text)
+			for i := range 2 {
+				assert.Contains(t, text, c.node(i).Address+": ")
+			}
+			assert.Contains(t, text, "connection refused")
+		})
+	}
+}
+
+// TestAFollowerThatHasAllBlocksSaysNothing, though another orderer of the channel is down.
+func TestAFollowerThatHasAllBlocksSaysNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	c := clusterWith(t, 2) // the second has ended
+	node := c.openFollower(2)
+	defer func() { require.NoError(t, node.close()) }()
+	behind := node.channels[ch]
+	require.NoError(t, behind.CatchUp(t.Context(), 3))
+	behind.answers = answers{}
+	ctx, cancel := context.WithCancel(t.Context()) // of a deadline the other end would tell
+	defer time.AfterFunc(3*followSilence, cancel).Stop()
+	text := opstest.Logged(t, func() { require.NoError(t, behind.follow(ctx)) })
+	assert.NotContains(t, text, "no blocks from other orderers")
+}
