@@ -136,10 +136,7 @@ func (l *Log) create(voters []uint64) error {
 		return nil
 	}
 	state := &raftpb.HardState{Term: proto.Uint64(firstTerm), Vote: proto.Uint64(0), Commit: proto.Uint64(firstIndex)}
-	if err := l.SaveSnapshot(NewSnapshot(firstIndex, firstTerm, voters, 0)); err != nil {
-		return err
-	}
-	return l.Save(state, nil)
+	return l.SaveSnapshot(NewSnapshot(firstIndex, firstTerm, voters, 0), state)
 }
 
 func (l *Log) reopen() error {
@@ -244,12 +241,22 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// SaveSnapshot makes a snapshot that another node sent (or that begins a new log) durable.
-func (l *Log) SaveSnapshot(s *raftpb.Snapshot) error {
+// SaveSnapshot makes a snapshot that another node sent (or that begins a new log) durable, with the state at that place.
+// Entries may follow: without a commit index the snapshot would not count when the log is opened again, and they would
+// follow nothing.
+func (l *Log) SaveSnapshot(s *raftpb.Snapshot, state *raftpb.HardState) error {
 	if err := l.persist(s); err != nil {
 		return err
 	}
-	return l.Memory.ApplySnapshot(s)
+	if err := l.Memory.ApplySnapshot(s); err != nil {
+		return err
+	}
+	if !raft.IsEmptyHardState(state) {
+		if err := l.Memory.SetHardState(state); err != nil {
+			return err
+		}
+	}
+	return l.Sync()
 }
 
 // Compact makes a snapshot of our own at index, and forgets the log before the

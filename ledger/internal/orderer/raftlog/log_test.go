@@ -129,6 +129,37 @@ func TestEveryTornTailIsCutOff(t *testing.T) {
 	}
 }
 
+// TestATornWriteAfterASnapshotOfAnothersIsCutOff, wherever it ends: the entries that came with the snapshot begin after it.
+func TestATornWriteAfterASnapshotOfAnothersIsCutOff(t *testing.T) {
+	smallFiles(t)
+	dir := t.TempDir()
+	l := open(t, dir)
+	save(t, l, 2, 5, []byte("x"))
+	_, safe := logFile(t, dir)
+	state := &raftpb.HardState{Term: proto.Uint64(2), Vote: proto.Uint64(1), Commit: proto.Uint64(100)}
+	require.NoError(t, l.SaveSnapshot(NewSnapshot(100, 2, voters, 7), state))
+	_, taken := logFile(t, dir)
+	require.NoError(t, l.Save(state, []*raftpb.Entry{entry(101, []byte("y")), entry(102, []byte("y"))}))
+	require.NoError(t, l.Close())
+	raw, end := logFile(t, dir)
+	for cut := safe; cut < end; cut++ {
+		writeLogFile(t, dir, raw[:cut:cut])
+		l, err := Open(dir, voters)
+		require.NoError(t, err, "cut at %d", cut)
+		found := last(t, l)
+		if cut < taken {
+			require.Contains(t, []uint64{5, 100}, found, "cut at %d", cut)
+		} else {
+			require.Contains(t, []uint64{100, 101, 102}, found, "cut at %d", cut)
+		}
+		save(t, l, found+1, found+2, []byte("z"))
+		require.NoError(t, l.Close())
+		l = open(t, dir)
+		require.Equal(t, found+2, last(t, l), "cut at %d", cut)
+		require.NoError(t, l.Close())
+	}
+}
+
 func logFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	all, err := os.ReadDir(filepath.Join(dir, "wal"))

@@ -58,12 +58,12 @@ func (n *Node) handleReady(ctx context.Context) error {
 	return nil
 }
 
-// save makes durable what must be. A snapshot goes first: the state that follows
-// in the log is meaningless without it.
+// save makes durable what must be. A snapshot goes first, with its state: the entries that follow in the log are
+// meaningless without it.
 func (n *Node) save(ctx context.Context, rd raft.Ready) error {
 	fresh := !raft.IsEmptySnap(rd.Snapshot)
 	if fresh {
-		if err := n.log.SaveSnapshot(rd.Snapshot); err != nil {
+		if err := n.log.SaveSnapshot(rd.Snapshot, rd.HardState); err != nil {
 			return err
 		}
 	}
@@ -72,10 +72,6 @@ func (n *Node) save(ctx context.Context, rd raft.Ready) error {
 	}
 	if !fresh {
 		return nil
-	}
-	// Without the commit index a snapshot does not count when the log is opened again, and Save syncs none.
-	if err := n.log.Sync(); err != nil {
-		return err
 	}
 	height, err := raftlog.Height(rd.Snapshot)
 	if err != nil {
