@@ -21,7 +21,7 @@ import (
 
 // Open reads and checks the ledger in dir, which is created when missing. A torn tail
 // is cut off (see TornBytes); damage elsewhere gives a *CorruptError and changes
-// nothing. A second writer of the same directory is refused.
+// nothing, unless it is of what Options.Kept says. A second writer of the same directory is refused.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{dir: dir, opts: opts}
 	if err := s.prepareDir(); err != nil {
@@ -129,7 +129,7 @@ func (s *Store) loadMapped(path string, data []byte, isLast bool) error {
 	for scan.at < int64(len(data)) {
 		f, reason := decodeFrame(data[scan.at:], nonce, scan.at)
 		if reason != "" {
-			if findFrame(data[scan.at:], nonce, scan.at) {
+			if findFrame(data[scan.at:], nonce, scan.at) && !s.keptFrom(scan.number) {
 				return &CorruptError{File: path, Offset: scan.at, Reason: reason}
 			}
 			s.take(seg, &scan)
@@ -141,6 +141,15 @@ func (s *Store) loadMapped(path string, data []byte, isLast bool) error {
 	}
 	s.take(seg, &scan)
 	return nil
+}
+
+// keptFrom reports whether a block and all after it can be written again.
+func (s *Store) keptFrom(block uint64) bool {
+	if s.opts.Kept == nil {
+		return false
+	}
+	kept := s.opts.Kept()
+	return kept > 0 && block >= kept
 }
 
 // take makes what was found in the last segment the store's own.

@@ -19,6 +19,10 @@ type Options struct {
 	SegmentBytes int64
 	// ReadOnly opens without a lock and changes nothing: a torn tail is left where it is.
 	ReadOnly bool
+	// Kept is the number of the first block that whoever opens can write again, with all after it, from a log of its own;
+	// 0: there is none. It is asked where good frames follow a damaged one in the last segment; nil: nothing can be written
+	// again. What follows such a frame is cut off as a torn tail is.
+	Kept func() uint64
 	// OpenFile replaces the file that is appended to, in tests of failing disks.
 	OpenFile func(path string) (File, error)
 }

@@ -242,6 +242,62 @@ func TestEveryFlippedBitInTheMiddleIsRefused(t *testing.T) {
 	}
 }
 
+// TestDamageToWhatIsKeptElsewhereIsATornTail: a power cut may have left zeroes for the one of two writes, and the other.
+func TestDamageToWhatIsKeptElsewhereIsATornTail(t *testing.T) {
+	for name, c := range map[string]struct {
+		kept uint64
+		cut  bool
+	}{"nothing is kept": {0, false}, "it is kept": {3, true}, "all is kept": {1, true}, "the next one is kept": {4, false}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, Options{})
+			var blocks []*commonpb.Block
+			var damaged int64
+			for n := range uint64(6) {
+				if blocks = append(blocks, testBlock(n, 3)); n == 3 {
+					require.NoError(t, s.AppendTx(n, 0, blocks[n].Data.Data[0], 0))
+					damaged = s.last().size
+					require.NoError(t, s.AppendTx(n, 1, blocks[n].Data.Data[1], 0))
+					require.NoError(t, s.AppendTx(n, 2, blocks[n].Data.Data[2], 0))
+					require.NoError(t, s.AppendSeal(blocks[n].Header, blocks[n].Metadata))
+				} else {
+					writeStream(t, s, blocks[n])
+				}
+			}
+			require.NoError(t, s.Close())
+			path := filepath.Join(dir, segmentName(0))
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			clear(raw[damaged : damaged+20])
+			require.NoError(t, os.WriteFile(path, raw, 0o644))
+
+			s, err = Open(dir, Options{Kept: func() uint64 { return c.kept }})
+			if !c.cut {
+				var corrupt *CorruptError
+				require.ErrorAs(t, err, &corrupt)
+				assert.Equal(t, damaged, corrupt.Offset)
+				after, err := os.ReadFile(path)
+				require.NoError(t, err)
+				assert.Equal(t, raw, after, "a refused ledger is left as it is")
+				return
+			}
+			require.NoError(t, err)
+			same(t, s, blocks[:3])
+			block, tail := s.OpenTail()
+			assert.EqualValues(t, 3, block)
+			assert.Equal(t, []TailTx{{Data: blocks[3].Data.Data[0]}}, tail)
+			assert.Equal(t, int64(len(raw))-damaged, s.TornBytes())
+			require.NoError(t, s.AppendTx(3, 1, blocks[3].Data.Data[1], 0))
+			require.NoError(t, s.AppendTx(3, 2, blocks[3].Data.Data[2], 0))
+			require.NoError(t, s.AppendSeal(blocks[3].Header, blocks[3].Metadata))
+			require.NoError(t, s.Close())
+			s = open(t, dir, Options{})
+			same(t, s, blocks[:4])
+			require.NoError(t, s.Close())
+		})
+	}
+}
+
 func TestDamageToAnEarlierSegmentIsNeverATornTail(t *testing.T) {
 	dir, _ := ledger(t, 10, Options{SegmentBytes: 100})
 	first := filepath.Join(dir, segmentName(0))

@@ -88,7 +88,9 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 		return nil, fmt.Errorf("channel %s: no orderer agrees by %q", cfg.Name, first.Orderer.ConsensusType)
 	}
 	dir := filepath.Join(n.cfg.Data, "channels", cfg.Name)
-	blocks, err := chain.Open(filepath.Join(dir, "blocks"), genesis, n.signer, kind.Log)
+	ordered := kind.Log
+	ordered.Kept = func() uint64 { return kept(kind, cfg.Name, dir) }
+	blocks, err := chain.Open(filepath.Join(dir, "blocks"), genesis, n.signer, ordered)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,8 @@ type Log struct {
 	// External is true where others keep the log. They may lose what they have acknowledged, and take other transactions
 	// in its place: after a start the last sealed block is compared with what the log brings again.
 	External bool
+	// Kept is blockfile.Options.Kept: the first block that the log brings again whole; nil or 0: it may lack some of each.
+	Kept func() uint64
 	// Marshal spells the place where a block ends, and who orders after it, as the consenter's metadata of the block.
 	Marshal func(at Applied, members channelconfig.Membership) ([]byte, error)
 	// Parse reads what Marshal has written. Known are the members after the block before, which hold where a block names

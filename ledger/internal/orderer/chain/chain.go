@@ -64,7 +64,7 @@ func (c *Chain) SealBy(sealer Sealer) { c.sealer = sealer }
 
 // Open reads the chain in dir or begins it with the genesis block.
 func Open(dir string, genesis *commonpb.Block, signer protoutil.Signer, log Log) (*Chain, error) {
-	store, err := blockfile.Open(dir, blockfile.Options{})
+	store, err := blockfile.Open(dir, blockfile.Options{Kept: log.Kept})
 	if err != nil {
 		return nil, err
 	}

@@ -363,3 +363,18 @@ func NewSnapshot(index, term uint64, voters []uint64, height uint64) *raftpb.Sna
 		ConfState: raftpb.EnsureConfState(&raftpb.ConfState{Voters: voters}),
 	}}
 }
+
+// Kept is the number of the first block of which all entries are in the log in dir, and of all after it. It changes nothing,
+// and errs where there is no such log, it is damaged, or no snapshot says how many blocks it stands for.
+func Kept(dir string) (block uint64, err error) {
+	l := &Log{dir: dir}
+	if err := l.check(); err != nil {
+		return 0, err
+	}
+	snapshot, err := l.newestSnapshot()
+	if err != nil {
+		return 0, err
+	}
+	height, err := Height(snapshot)
+	return max(height, 1), err // block 0 is in no log
+}

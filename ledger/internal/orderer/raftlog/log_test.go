@@ -268,3 +268,33 @@ func TestLogAndLedgerMustBelongTogether(t *testing.T) {
 	require.ErrorContains(t, l.MarkCommitted(5), "do not belong together")
 	require.NoError(t, l.Close())
 }
+
+// TestWhatIsKeptBeginsAfterTheNewestSnapshot, and with block 1 where there is none but the first.
+func TestWhatIsKeptBeginsAfterTheNewestSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Kept(dir)
+	require.Error(t, err, "there is no log")
+	l := open(t, dir)
+	save(t, l, 2, 9, []byte("x"))
+	require.NoError(t, l.Close())
+	kept, err := Kept(dir)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, kept)
+	l = open(t, dir)
+	require.NoError(t, l.Compact(5, 4, nil))
+	require.NoError(t, l.Compact(7, 6, nil))
+	require.NoError(t, l.Close())
+	kept, err = Kept(dir)
+	require.NoError(t, err)
+	assert.EqualValues(t, 6, kept)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "snap")))
+	_, err = Kept(dir)
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	joins := t.TempDir()
+	l, err = Open(joins, nil)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	_, err = Kept(joins)
+	require.Error(t, err, "it has not been sent a snapshot yet")
+}

@@ -6,11 +6,12 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
 )
 
 // Raft has the consenters that a channel's configuration names agree.
 var Raft = consensus.Kind{
-	Log: chain.RaftLog, Folder: folder,
+	Log: chain.RaftLog, Folder: folder, Kept: raftlog.Kept,
 	Patience: func(o *channelconfig.Orderer) time.Duration { // as Fabric
 		return 3 * o.Raft.TickInterval * time.Duration(o.Raft.ElectionTick)
 	},
@@ -28,7 +29,7 @@ var Raft = consensus.Kind{
 
 // Solo is a group of one, which no configuration names.
 var Solo = consensus.Kind{
-	Log: chain.RaftLog, Folder: folder,
+	Log: chain.RaftLog, Folder: folder, Kept: raftlog.Kept,
 	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
 		cfg := configOf(s)
 		cfg.Raft = channelconfig.RaftOptions{TickInterval: 100 * time.Millisecond, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 16 << 20}

@@ -1,0 +1,135 @@
+package orderer
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
+	"github.com/qioi/qioi/ledger/internal/setup"
+)
+
+// damage zeroes the beginning of a transaction's bytes in an orderer's block file, as a power cut may that kept what follows.
+func (c *testCluster) damage(i int, text string) {
+	c.t.Helper()
+	path := filepath.Join(c.dir, c.node(i).Data, "channels", ch, "blocks", "segment-000000.blk")
+	raw, err := os.ReadFile(path)
+	require.NoError(c.t, err)
+	at := bytes.Index(raw, []byte(text))
+	require.Positive(c.t, at)
+	clear(raw[at : at+len(text)])
+	require.NoError(c.t, os.WriteFile(path, raw, 0o644))
+}
+
+// TestBlocksThatAPowerCutHasDamagedComeFromTheLog: the one orderer there is has nobody else to ask.
+func TestBlocksThatAPowerCutHasDamagedComeFromTheLog(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) {
+		o.Consenter, o.Orderers, o.Mode, o.MaxMessageCount = "solo", 1, "block", 1
+	})
+	stop := c.start(0)
+	for i := range 6 {
+		c.orderAt(0, fmt.Sprint("transaction ", i))
+	}
+	stop()
+	hashes, texts := c.chainOnDisk(0, ch)
+	require.Len(t, texts, 6)
+	c.damage(0, "transaction 3")
+	stop = c.start(0)
+	c.orderAt(0, "after")
+	stop()
+	again, all := c.chainOnDisk(0, ch)
+	assert.Equal(t, hashes, again[:len(hashes)])
+	assert.Equal(t, append(texts, "after"), all)
+}
+
+// TestDamageThatNoLogMendsIsRefused: without its log an orderer does not know what it has answered for.
+func TestDamageThatNoLogMendsIsRefused(t *testing.T) {
+	for what, change := range map[string]func(t *testing.T, part string){
+		"no log":        func(t *testing.T, part string) { require.NoError(t, os.RemoveAll(part)) },
+		"a damaged log": func(t *testing.T, part string) { require.NoError(t, os.RemoveAll(filepath.Join(part, "snap"))) },
+		"another's log": func(t *testing.T, part string) { require.NoError(t, os.Mkdir(part+"-7", 0o755)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := newCluster(t, func(o *setup.Options) {
+				o.Consenter, o.Orderers, o.Mode, o.MaxMessageCount = "solo", 1, "block", 1
+			})
+			stop := c.start(0)
+			for i := range 3 {
+				c.orderAt(0, fmt.Sprint("transaction ", i))
+			}
+			stop()
+			c.damage(0, "transaction 1")
+			cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
+			require.NoError(t, err)
+			change(t, filepath.Join(cfg.Data, "channels", ch, "raft"))
+			_, err = Open(cfg)
+			var corrupt *blockfile.CorruptError
+			require.ErrorAs(t, err, &corrupt)
+		})
+	}
+}
+
+// TestWhatASnapshotStandsForIsNotInTheLog: damage to it is refused, and the blocks come from the other orderers.
+func TestWhatASnapshotStandsForIsNotInTheLog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const damaged = 2
+	c := newCluster(t, func(o *setup.Options) { o.Mode, o.MaxMessageCount, o.SnapshotBytes = "block", 1, 32<<10 })
+	run := func() (stop func()) {
+		var all []func()
+		for i := range 3 {
+			all = append(all, c.start(i))
+		}
+		return func() {
+			level(t, c)
+			for _, stop := range all {
+				stop()
+			}
+		}
+	}
+	stop := run()
+	text := func(i int) string { return fmt.Sprintf("transaction %04d%s", i, strings.Repeat("x", 4<<10)) }
+	for i := range 30 {
+		c.order(c.message(ch, text(i)))
+	}
+	stop()
+	stop = run() // a snapshot that was begun has ended, and these are too few for the next one
+	for i := range 5 {
+		c.order(c.message(ch, fmt.Sprint("small ", i)))
+	}
+	stop()
+	cfg, err := nodeconfig.Load(c.config(damaged), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	folder := filepath.Join(cfg.Data, "channels", ch)
+	first, err := raftlog.Kept(filepath.Join(folder, "raft"))
+	require.NoError(t, err)
+	require.Greater(t, first, uint64(4), "there is a snapshot")
+	before, _ := c.chainOnDisk(0, ch)
+	require.Greater(t, len(before), int(first)+1)
+
+	_, texts := c.chainOnDisk(damaged, ch)
+	c.damage(damaged, texts[first]) // of the block after it
+	stop = run()
+	stop()
+	after, _ := c.chainOnDisk(damaged, ch)
+	assert.Equal(t, before, after[:len(before)])
+
+	c.damage(damaged, texts[1])
+	_, err = Open(cfg)
+	var corrupt *blockfile.CorruptError
+	require.ErrorAs(t, err, &corrupt)
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "blocks")))
+	stop = run()
+	stop()
+	after, _ = c.chainOnDisk(damaged, ch)
+	assert.Equal(t, before, after[:len(before)])
+}
