@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
-	"github.com/qioi/qioi/ledger/internal/peer/validate"
 )
 
 var log = ops.Logger("kvledger")
@@ -14,8 +13,6 @@ var log = ops.Logger("kvledger")
 // flush is stage 3: it writes what waits, syncs once for all of it, and only then tells anybody.
 func (p *pipeline) flush(ctx context.Context) error {
 	var group []done
-	var keys []validate.TxKey
-	var storage time.Duration
 	for {
 		group = group[:0]
 		select {
@@ -33,28 +30,36 @@ func (p *pipeline) flush(ctx context.Context) error {
 				more = false
 			}
 		}
-		var weight int64
-		for i := range group {
-			weight += group[i].weight
+		if err := p.flushGroup(group); err != nil {
+			return err
 		}
-		group = settled(group)
-		start := time.Now()
-		if len(group) > 0 {
-			if err := p.write(group); err != nil {
-				return err
-			}
-		}
-		took := time.Since(start)
-		storage += took
-		p.busy[stageFlush].Add(took)
-		tell := p.tellable(group)
-		if len(tell) > 0 {
-			keys = p.publish(tell, keys[:0], &storage)
-		}
-		p.told(len(tell))
-		clear(group)
-		p.bytes.Release(weight)
 	}
+}
+
+// flushGroup writes a group, and tells what may be told then. An empty one has it look again at what is held.
+func (p *pipeline) flushGroup(group []done) error {
+	var weight int64
+	for i := range group {
+		weight += group[i].weight
+	}
+	group = settled(group)
+	start := time.Now()
+	if len(group) > 0 {
+		if err := p.write(group); err != nil {
+			return err
+		}
+	}
+	took := time.Since(start)
+	p.storage += took
+	p.busy[stageFlush].Add(took)
+	tell := p.tellable(group)
+	if len(tell) > 0 {
+		p.publish(tell)
+	}
+	p.told(len(tell))
+	clear(group)
+	p.bytes.Release(weight)
+	return nil
 }
 
 // tellable gives what may be told of what is on disk. Where one orderer's word is not enough, transactions are held until
@@ -68,8 +73,10 @@ func (p *pipeline) tellable(group []done) []done {
 	if n == 0 {
 		return nil
 	}
+	// A place in a later block is where a verified seal has put it. That seal may not be on disk yet: it releases its
+	// block when its turn comes.
 	vouched := p.words.covered(p.held[n-1].run)
-	for n > 0 && p.held[n-1].holds && !p.held[n-1].at.Before(vouched) {
+	for n > 0 && p.held[n-1].holds && (!p.held[n-1].at.Before(vouched) || p.held[n-1].at.Block < vouched.Block) {
 		n--
 	}
 	return p.held[:n]
@@ -117,8 +124,8 @@ func letAnswer() {
 }
 
 // publish tells all waiters that the group is durable.
-func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Duration) []validate.TxKey {
-	c, over := p.chain, 0
+func (p *pipeline) publish(group []done) {
+	c, over, keys := p.chain, 0, p.keys[:0]
 	for i := range group {
 		d := &group[i]
 		if d.distrust != nil {
@@ -155,11 +162,11 @@ func (p *pipeline) publish(group []done, keys []validate.TxKey, storage *time.Du
 		}
 		c.feed.rise()
 		c.sealed = group[i].mark
-		c.commit(&group[i], *storage)
-		*storage = 0
+		c.commit(&group[i], p.storage)
+		p.storage = 0
 	}
 	c.saved.offer(c.sealed)
-	return keys
+	p.keys = keys
 }
 
 // commit logs a sealed block in Fabric's words: QiOi and its users read this line.

@@ -86,6 +86,37 @@ func TestInBlockModeNothingIsToldBeforeTheSeal(t *testing.T) {
 	assert.EqualValues(t, 1, counted(t, registry))
 }
 
+// TestASealThatIsVerifiedTellsNothingBeforeItIsOnDisk: stage 2 may be done with a seal while stage 3 has a transaction of
+// its block, also where orderers' words count and none has come.
+func TestASealThatIsVerifiedTellsNothingBeforeItIsOnDisk(t *testing.T) {
+	for name, w := range map[string]*peertest.World{"block mode": blockWorld(t), "without words": liarsWorld(t)} {
+		t.Run(name, func(t *testing.T) {
+			registry := prometheus.NewRegistry()
+			c, err := Open(t.TempDir(), w.Genesis, Options{Metrics: NewMetrics(registry)})
+			require.NoError(t, err)
+			r := &rig{Chain: c, t: t, orders: w.NewOrderer()} // its stage 3 is this test
+			defer func() { require.NoError(t, c.Close()) }()
+			ctx, cancel := context.WithCancel(context.Background())
+			stage2 := make(chan error, 1)
+			go func() { stage2 <- c.pipeline.commit(ctx) }()
+			defer func() { cancel(); require.NoError(t, <-stage2) }()
+			raw, id := w.Make(put(w, "a", "1"))
+			r.add(raw)
+			tx := <-c.pipeline.results
+			r.seal()
+			seal := <-c.pipeline.results
+
+			require.NoError(t, c.pipeline.flushGroup([]done{tx}))
+			require.NoError(t, c.pipeline.flushGroup(nil), "a word may wake stage 3")
+			r.untold(id)
+			require.NoError(t, c.pipeline.flushGroup([]done{seal}))
+			assert.Equal(t, Status{Position: Position{1, 0}}, r.status(id))
+			assert.EqualValues(t, 1, toldBy(t, registry, "seal"))
+			assert.Zero(t, toldBy(t, registry, "words"))
+		})
+	}
+}
+
 // TestInBlockModeALieIsToldToNobody: the seal does not verify, so the block is taken back, and none has to be told
 // that what it has heard is not so.
 func TestInBlockModeALieIsToldToNobody(t *testing.T) {

@@ -105,7 +105,11 @@ type pipeline struct {
 	base    atomic.Pointer[base]
 	words   *words
 	reached bounds // of the open block; of stage 2
-	held    []done // on disk, and not to be told yet; of stage 3
+
+	// Of stage 3:
+	held    []done           // on disk, and not to be told yet
+	keys    []validate.TxKey // scratch
+	storage time.Duration    // of writing since the last seal that was told
 
 	// Of the goroutine that receives:
 	known       *base
