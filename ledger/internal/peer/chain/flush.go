@@ -2,10 +2,10 @@ package chain
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
 var log = ops.Logger("kvledger")
@@ -109,18 +109,8 @@ func (p *pipeline) write(group []done) error {
 			return err
 		}
 	}
-	letAnswer()
+	wire.LetSend() // the orderers' answers to submits come with these transactions: clients ask for the outcome then
 	return store.Sync()
-}
-
-// letAnswer lets goroutines run that have answers to send. The system call that syncs may keep this process's only
-// thread until it returns, and the orderer's answer comes with the transaction: its client would hear of it, and ask for
-// the outcome, only after the sync. Thrice, because gRPC's writer and the connection (package
-// wire) each step back once for more to come.
-func letAnswer() {
-	for range 3 {
-		runtime.Gosched()
-	}
 }
 
 // publish tells all waiters that the group is durable.
