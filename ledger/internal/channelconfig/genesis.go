@@ -1,6 +1,7 @@
 package channelconfig
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
@@ -242,13 +243,17 @@ func newGroup() *commonpb.ConfigGroup {
 	}
 }
 
+// set gives a group a value. Who may change one that is there stays, as in setPolicy: the group's admins where nobody was
+// named.
 func set(group *commonpb.ConfigGroup, key string, value proto.Message) {
-	group.Values[key] = &commonpb.ConfigValue{Value: mustMarshal(value), ModPolicy: policyAdmins}
+	modPolicy := cmp.Or(group.Values[key].GetModPolicy(), policyAdmins)
+	group.Values[key] = &commonpb.ConfigValue{Value: mustMarshal(value), ModPolicy: modPolicy}
 }
 
 func setPolicy(group *commonpb.ConfigGroup, name string, kind commonpb.Policy_PolicyType, value proto.Message) {
 	group.Policies[name] = &commonpb.ConfigPolicy{
-		Policy: &commonpb.Policy{Type: int32(kind), Value: mustMarshal(value)}, ModPolicy: policyAdmins,
+		Policy:    &commonpb.Policy{Type: int32(kind), Value: mustMarshal(value)},
+		ModPolicy: cmp.Or(group.Policies[name].GetModPolicy(), policyAdmins),
 	}
 }
 

@@ -3,6 +3,7 @@ package channelconfig
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -145,4 +146,51 @@ func TestAConsentersOrganisationIsItsMSP(t *testing.T) {
 	var orderers commonpb.Orderers
 	require.NoError(t, get(grown.ChannelGroup.Groups[ordererGroup], keyOrderers, &orderers))
 	assert.Equal(t, "OrdererMSP", orderers.ConsenterMapping[4].MspId)
+}
+
+// eachModPolicy visits the mod_policy of every element of a group.
+func eachModPolicy(path string, group *commonpb.ConfigGroup, visit func(element string, modPolicy *string)) {
+	visit(path, &group.ModPolicy)
+	for name, v := range group.Values {
+		visit(path+"/"+name, &v.ModPolicy)
+	}
+	for name, p := range group.Policies {
+		visit(path+"/"+name+" (policy)", &p.ModPolicy)
+	}
+	for name, g := range group.Groups {
+		eachModPolicy(path+"/"+name, g, visit)
+	}
+}
+
+// TestAPatchLeavesWhoMayChangeWhat: of a changed element only the value is another one.
+func TestAPatchLeavesWhoMayChangeWhat(t *testing.T) {
+	raft := newChannel(t).bundle.Config
+	bft, g := consentersChannel(t, BFT, 4)
+	fifth := ConsenterPatch{Address: "127.0.0.1:7100", TLSCert: string(g.Identities[0].Cert), Identity: string(g.Identities[0].Cert)}
+	all := Patch{
+		Chaincodes: upgrade.Chaincodes,
+		Policies: map[string]string{
+			"/Channel/Application/Writers": "ANY Admins", "/Channel/Application/Org1MSP/Writers": "OR('Org1MSP.admin')",
+		},
+		RevocationLists: map[string][]string{"Org1MSP": nil},
+		Consenters:      []ConsenterPatch{{Address: "127.0.0.1:7100", TLSCert: "c"}},
+		BatchTimeout:    time.Minute, MaxMessageCount: 7,
+	}
+	for name, test := range map[string]struct {
+		config *commonpb.Config
+		patch  Patch
+	}{"all": {raft, all}, "PBFT's consenters": {bft.bundle.Config, Patch{Consenters: []ConsenterPatch{fifth}}}} {
+		config := proto.Clone(test.config).(*commonpb.Config)
+		want := map[string]string{}
+		eachModPolicy(rootPath, config.ChannelGroup, func(element string, modPolicy *string) {
+			*modPolicy = "/Channel/Orderer/Admins"
+			want[element] = *modPolicy
+		})
+		out, err := test.patch.Apply(config)
+		require.NoError(t, err, name)
+		assert.False(t, proto.Equal(config, out), name)
+		got := map[string]string{}
+		eachModPolicy(rootPath, out.ChannelGroup, func(element string, modPolicy *string) { got[element] = *modPolicy })
+		assert.Equal(t, want, got, name)
+	}
 }
