@@ -53,3 +53,55 @@ func TestABlockThatAnotherOneHasIsWithheld(t *testing.T) {
 	require.NoError(t, p.wait(5*second), "a claim of its own")
 	require.Error(t, p.wait(1*second))
 }
+
+// TestAPeerThatIsBehindGetsThereOverASlowLink: each block that comes gives back of the time that was waited, as long as the
+// peer gains on the channel.
+func TestAPeerThatIsBehindGetsThereOverASlowLink(t *testing.T) {
+	p := progress{patience: 5 * second, next: at(1, 0)}
+	p.claims("witness", 10_000)
+	sealed := uint64(10_000)
+	for block := uint64(1); block <= 10_000; block++ {
+		require.NoError(t, p.wait(10*time.Millisecond), "block %d", block)
+		p.received(at(block+1, 0), 2*second)
+		if block%500 == 0 {
+			sealed += 400
+			p.claims("other", sealed)
+		}
+	}
+
+	p.claims("witness", 20_000)
+	require.NoError(t, p.wait(5*second), "nothing was saved up before it")
+	require.Error(t, p.wait(time.Millisecond))
+}
+
+// TestWhoGivesBlocksMoreSlowlyThanTheChannelHasThemWithholds, and so does one who stops after many.
+func TestWhoGivesBlocksMoreSlowlyThanTheChannelHasThemWithholds(t *testing.T) {
+	drip := func(each time.Duration, sealed uint64) (blocks uint64, err error) {
+		p := progress{patience: 5 * second, next: at(1, 0)}
+		p.claims("witness", 10_000)
+		for blocks = uint64(1); blocks < 10_000; blocks++ {
+			if err = p.wait(each); err != nil {
+				return blocks, err
+			}
+			p.received(at(blocks+1, 0), 2*second)
+			p.claims("other", 10_000+sealed*blocks)
+		}
+		return blocks, p.wait(6 * second)
+	}
+	for name, c := range map[string]struct {
+		each   time.Duration
+		sealed uint64 // by the others, while it gives one
+		blocks uint64 // that it gives
+	}{
+		"slower than the channel":          {200 * time.Millisecond, 2, 27},
+		"as slowly":                        {200 * time.Millisecond, 1, 27},
+		"slower than a channel that idles": {2 * second, 0, 5},
+		"stops":                            {10 * time.Millisecond, 0, 10_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			blocks, err := drip(c.each, c.sealed)
+			assert.ErrorAs(t, err, &errWithheld{})
+			assert.Equal(t, c.blocks, blocks)
+		})
+	}
+}
