@@ -203,6 +203,21 @@ func (m *Manager) DeserializeUndated(serialized []byte) (*Identity, error) {
 	return id, nil
 }
 
+// SignedBy reports whether a signature is that of a serialized identity's own certificate, whoever that is: no
+// organisation need know it, or admit it still.
+func SignedBy(serialized, msg, sig []byte) bool {
+	var wire msppb.SerializedIdentity
+	if len(serialized) > maxSerialized || proto.Unmarshal(serialized, &wire) != nil {
+		return false
+	}
+	cert, err := parseCertificate(wire.IdBytes)
+	if err != nil {
+		return false
+	}
+	key := &publicKey{ecdsa: cert.PublicKey.(*ecdsa.PublicKey)} // parseCertificate accepts nothing else
+	return key.verify(sha256.Sum256(msg), sig) == nil
+}
+
 func (m *Manager) remember(serialized []byte, id *Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -48,6 +48,7 @@ type index struct {
 	mu      sync.Mutex
 	recent  map[validate.TxKey]place
 	fresh   []txids.ID // the same, in order
+	refused refused    // they do not take their ids
 	durable Position   // of the first transaction that is not
 	// rewound are the places from which stage 2 has taken ids back, while stage 3 has not come to that: what it publishes
 	// meanwhile beyond them is gone, and other transactions may have these places.
@@ -57,7 +58,7 @@ type index struct {
 }
 
 func newIndex() *index {
-	return &index{recent: map[validate.TxKey]place{}, waiting: map[validate.TxKey][]chan Status{}}
+	return &index{recent: map[validate.TxKey]place{}, waiting: map[validate.TxKey][]chan Status{}, refused: refused{places: map[validate.TxKey]place{}}}
 }
 
 // has reports whether an id is taken. An error says that the disk could not be read.
@@ -149,6 +150,7 @@ func (x *index) rewind(block uint64) {
 		delete(x.recent, x.fresh[n:][i].Key)
 	}
 	x.fresh = x.fresh[:n:n]
+	x.refused.rewind(block)
 }
 
 // lookup finds a durable transaction.
@@ -189,6 +191,9 @@ func (x *index) publish(upTo Position, over int, keys []validate.TxKey) {
 			continue
 		}
 		p, ok := x.recent[key] // what is told only now is not yet on its way to disk
+		if !ok {
+			p, ok = x.refused.places[key]
+		}
 		if !ok || !p.status().Position.Before(upTo) {
 			continue
 		}
@@ -218,6 +223,9 @@ func (x *index) wait(ctx context.Context, stop <-chan struct{}, key validate.TxK
 	x.mu.Unlock()
 	// It waits from here on, so nothing falls between memory and disk.
 	s, ok, err := x.find(key)
+	if !ok && err == nil {
+		s, ok = x.isRefused(key)
+	}
 	if ok || err != nil {
 		x.forget(key, ch)
 		return s, err

@@ -112,6 +112,9 @@ func (l *ledger) record(tx *validate.Tx, code Code) error {
 	if l.next.Block >= l.indexed && claims(tx, code) {
 		l.index.claim(tx.Key, l.next, code)
 	}
+	if tx.Refused {
+		l.index.refuse(tx.Key, l.next, code)
+	}
 	if !tx.WellFormed && l.next.Block > 0 && l.malformed == nil {
 		l.malformed = fmt.Errorf("transaction %d is not well-formed", l.next.Tx)
 	}

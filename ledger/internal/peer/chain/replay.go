@@ -10,14 +10,15 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
 // visitor sees every transaction of a replay; it may be nil.
 type visitor func(Position, *validate.Tx, Code)
 
 // replayBlocks rebuilds what follows from the files, from where the ledger stands until it has
-// height blocks. Verdicts were written with the transactions, so no signature is checked again;
-// hashes are.
+// height blocks. Verdicts were written with the transactions, so no signature is checked again but those of refused ones
+// (validate.Tx.Refused); hashes are.
 func (l *ledger) replayBlocks(store *blockfile.Store, height uint64, visit visitor) error {
 	for it := store.Iterator(l.next.Block); l.next.Block < height; {
 		block, err := it.Next()
@@ -113,6 +114,9 @@ func (l *ledger) replayBlock(block *commonpb.Block, visit visitor) error {
 
 func (l *ledger) replayTx(raw []byte, code Code, visit visitor) error {
 	tx, _ := validate.Parse(raw, l.channelID)
+	if code == peerpb.TxValidationCode_BAD_CREATOR_SIGNATURE {
+		tx.FindRefused()
+	}
 	at := l.next
 	if err := l.record(tx, code); err != nil {
 		return err

@@ -27,6 +27,7 @@ func Check(raw []byte, bundle *channelconfig.Bundle) (*Tx, Code) {
 	// Who made it comes first, also for a transaction of bad form: only then does it claim its id.
 	at := tx.Message.Channel.GetTimestamp().AsTime()
 	if !verifyCreator(tx.Message, bundle.MSP, at) {
+		tx.FindRefused()
 		return tx, peerpb.TxValidationCode_BAD_CREATOR_SIGNATURE
 	}
 	if form != peerpb.TxValidationCode_VALID || tx.Type == commonpb.HeaderType_CONFIG {
@@ -36,6 +37,12 @@ func Check(raw []byte, bundle *channelconfig.Bundle) (*Tx, Code) {
 		return tx, peerpb.TxValidationCode_INVALID_ENDORSER_TRANSACTION
 	}
 	return tx, tx.checkEndorsements(bundle, at)
+}
+
+// FindRefused sets Refused of a transaction whose verdict is BAD_CREATOR_SIGNATURE.
+func (tx *Tx) FindRefused() {
+	m := tx.Message
+	tx.Refused = m != nil && tx.Type == commonpb.HeaderType_ENDORSER_TRANSACTION && identity.SignedBy(m.Signature.Creator, m.Envelope.Payload, m.Envelope.Signature)
 }
 
 func verifyCreator(msg *protoutil.Message, mgr *identity.Manager, at time.Time) bool {

@@ -46,6 +46,9 @@ type Tx struct {
 	Version   string                 // of the chaincode, as endorsed
 	Event     *peerpb.ChaincodeEvent // nil when there is none
 	Set       *rwset.Set             // nil unless it is a well-formed endorser transaction
+	// Refused is whether its creator has signed it and is not admitted: the verdict is the one that who sent it waits for. It
+	// is not so for a copy under another signature.
+	Refused bool
 
 	endorsed     *peerpb.ChaincodeEndorsedAction
 	proposalHash []byte // as the endorsers saw it
