@@ -102,9 +102,12 @@ type pipeline struct {
 	bytes   *semaphore.Weighted
 	busy    [stages]ops.Saturation
 
-	base    atomic.Pointer[base]
-	words   *words
-	reached bounds // of the open block; of stage 2
+	base  atomic.Pointer[base]
+	words *words
+
+	// Of stage 2, for the open block:
+	reached           bounds
+	validation, state time.Duration // spent on it
 
 	// Of stage 3:
 	held    []done           // on disk, and not to be told yet
@@ -294,8 +297,6 @@ func (p *pipeline) check(j *job) {
 
 // commit is stage 2.
 func (p *pipeline) commit(ctx context.Context) error {
-	l := p.chain.ledger
-	var validation, state time.Duration
 	for {
 		var j *job
 		select {
@@ -312,73 +313,93 @@ func (p *pipeline) commit(ctx context.Context) error {
 		j.mu.Lock()
 		p.check(j)
 		j.mu.Unlock()
-		d := done{at: l.next, weight: j.weight, run: j.base, holds: l.last.Load().holds() && j.header == nil}
-		var denied error
-		switch {
-		case j.distrust != nil:
-			denied = j.distrust
-		case j.word != nil:
-			p.words.offer(l.next, l.state.Snapshot())
-			// A seal has decided on the running hash with which a block begins.
-			if p.words.say(j.by, *j.word) != Contradicts || j.word.Tx == 0 {
-				continue
-			}
-			denied = fmt.Errorf("orderer %s has another running hash for it", j.by)
-		case j.header == nil:
-			start := time.Now()
-			code, err := l.decide(j.tx, j.code)
-			if err != nil {
-				return fmt.Errorf("[%s] duplicate check: %w", l.channelID, err)
-			}
-			d.tx, d.code = j.tx, code
-			decided := time.Now()
-			if err := l.record(j.tx, d.code); err != nil {
-				return fmt.Errorf("[%s] commit: %w", l.channelID, err)
-			}
-			if l.hashes() {
-				p.words.reached(string(l.word))
-				if len(p.jobs) == 0 {
-					p.words.offer(l.next, l.state.Snapshot())
-				}
-			}
-			p.reached = j.bounds
-			recorded := time.Now()
-			validation += decided.Sub(start)
-			state += recorded.Sub(decided)
-			d.arrived, d.recorded = j.arrived, recorded
-			p.busy[stageCommit].Add(recorded.Sub(start))
-		default:
-			metadata, err := p.seal(j)
-			if denied = err; err == nil {
-				d.header, d.metadata, d.mark = j.header, metadata, l.mark()
-				p.reached = newBounds(d.mark.bundle)
-				p.words.sealed(d.mark)
-			}
-			d.validation, d.state = validation, state
-			validation, state = 0, 0
+		d, err := p.take(j)
+		if err != nil {
+			return fmt.Errorf("[%s] %w", p.chain.ledger.channelID, err)
 		}
-		if denied != nil {
-			var taken bool
-			if d, taken = p.deny(denied); !taken {
-				p.discard(j)
-				continue
-			}
-			d.weight = j.weight
+		if d == nil {
+			p.discard(j)
+			continue
 		}
+		d.weight = j.weight
 		if j.applied != nil {
 			close(j.applied)
 		}
 		select {
-		case p.results <- d:
+		case p.results <- *d:
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-func (p *pipeline) seal(j *job) (*commonpb.BlockMetadata, error) {
+// take puts an item into effect, and gives what stage 3 is to do; nil: nothing.
+func (p *pipeline) take(j *job) (d *done, err error) {
+	denied := j.distrust
+	switch {
+	case denied != nil:
+	case j.word != nil:
+		denied = p.takeWord(j)
+	case j.header == nil:
+		return p.takeTx(j)
+	default:
+		d, denied = p.takeSeal(j)
+	}
+	if denied != nil {
+		d = p.deny(denied)
+	}
+	return d, nil
+}
+
+// takeWord gives why the open block is to be taken back, if it is.
+func (p *pipeline) takeWord(j *job) (denied error) {
+	l := p.chain.ledger
+	p.words.offer(l.next, l.state.Snapshot())
+	// A seal has decided on the running hash with which a block begins.
+	if p.words.say(j.by, *j.word) != Contradicts || j.word.Tx == 0 {
+		return nil
+	}
+	return fmt.Errorf("orderer %s has another running hash for it", j.by)
+}
+
+func (p *pipeline) takeTx(j *job) (*done, error) {
+	l, start := p.chain.ledger, time.Now()
+	d := &done{at: l.next, tx: j.tx, run: j.base, holds: l.last.Load().holds(), arrived: j.arrived}
+	var err error
+	if d.code, err = l.decide(j.tx, j.code); err != nil {
+		return nil, fmt.Errorf("duplicate check: %w", err)
+	}
+	decided := time.Now()
+	if err := l.record(j.tx, d.code); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	if l.hashes() {
+		p.words.reached(string(l.word))
+		if len(p.jobs) == 0 {
+			p.words.offer(l.next, l.state.Snapshot())
+		}
+	}
+	p.reached = j.bounds
+	d.recorded = time.Now()
+	p.validation += decided.Sub(start)
+	p.state += d.recorded.Sub(decided)
+	p.busy[stageCommit].Add(d.recorded.Sub(start))
+	return d, nil
+}
+
+// takeSeal gives why the seal is none of the open block, if it is not.
+func (p *pipeline) takeSeal(j *job) (d *done, denied error) {
 	if j.err != nil {
 		return nil, j.err
 	}
-	return p.chain.ledger.seal(j.header, j.metadata)
+	l := p.chain.ledger
+	d = &done{at: l.next, header: j.header, run: j.base, validation: p.validation, state: p.state}
+	if d.metadata, denied = l.seal(j.header, j.metadata); denied != nil {
+		return nil, denied
+	}
+	d.mark = l.mark()
+	p.reached = newBounds(d.mark.bundle)
+	p.words.sealed(d.mark)
+	p.validation, p.state = 0, 0
+	return d, nil
 }

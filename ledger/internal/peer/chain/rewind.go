@@ -34,17 +34,17 @@ func (p *pipeline) rejoin() bool {
 // deny takes back in stage 2 what was received, for an orderer that was followed contradicts it, and gives what stage 3 is
 // to do, if anything. Where enough orderers have vouched for all of it, that one lies and the block stays: a liar would
 // have it fetched and judged again each time that it is followed. Only what came after the lie is dropped.
-func (p *pipeline) deny(why error) (d done, ok bool) {
+func (p *pipeline) deny(why error) *done {
 	l := p.chain.ledger
 	if l.next.Tx > 0 && p.words.decided(l.next) {
 		log.Errorf("[%s] what is said of block [%d] is not so, its %d transactions stay: %s", l.channelID, l.next.Block, l.next.Tx, why)
 		p.rebase(0, p.words.stayed)
-		return done{}, false
+		return nil
 	}
 	l.rewind()
 	p.reached = newBounds(l.bundle.Load())
 	p.rebase(1, p.words.rewound)
-	return done{at: l.next, distrust: why, run: p.base.Load()}, true
+	return &done{at: l.next, distrust: why, run: p.base.Load()}
 }
 
 // rebase has all that is received from now on follow what stage 2 has now, after so many blocks more that were taken back.
