@@ -142,6 +142,7 @@ func (p *pipeline) publish(group []done) {
 	now := time.Now()
 	for i := range group {
 		if group[i].distrust != nil {
+			p.storage = 0
 			continue
 		}
 		if group[i].header == nil {

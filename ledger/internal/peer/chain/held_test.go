@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -92,29 +93,55 @@ func TestASealThatIsVerifiedTellsNothingBeforeItIsOnDisk(t *testing.T) {
 	for name, w := range map[string]*peertest.World{"block mode": blockWorld(t), "without words": liarsWorld(t)} {
 		t.Run(name, func(t *testing.T) {
 			registry := prometheus.NewRegistry()
-			c, err := Open(t.TempDir(), w.Genesis, Options{Metrics: NewMetrics(registry)})
-			require.NoError(t, err)
-			r := &rig{Chain: c, t: t, orders: w.NewOrderer()} // its stage 3 is this test
-			defer func() { require.NoError(t, c.Close()) }()
-			ctx, cancel := context.WithCancel(context.Background())
-			stage2 := make(chan error, 1)
-			go func() { stage2 <- c.pipeline.commit(ctx) }()
-			defer func() { cancel(); require.NoError(t, <-stage2) }()
+			r := startStage2(t, w, Options{Metrics: NewMetrics(registry)})
 			raw, id := w.Make(put(w, "a", "1"))
 			r.add(raw)
-			tx := <-c.pipeline.results
+			tx := <-r.pipeline.results
 			r.seal()
-			seal := <-c.pipeline.results
+			seal := <-r.pipeline.results
 
-			require.NoError(t, c.pipeline.flushGroup([]done{tx}))
-			require.NoError(t, c.pipeline.flushGroup(nil), "a word may wake stage 3")
+			require.NoError(t, r.pipeline.flushGroup([]done{tx}))
+			require.NoError(t, r.pipeline.flushGroup(nil), "a word may wake stage 3")
 			r.untold(id)
-			require.NoError(t, c.pipeline.flushGroup([]done{seal}))
+			require.NoError(t, r.pipeline.flushGroup([]done{seal}))
 			assert.Equal(t, Status{Position: Position{1, 0}}, r.status(id))
 			assert.EqualValues(t, 1, toldBy(t, registry, "seal"))
 			assert.Zero(t, toldBy(t, registry, "words"))
 		})
 	}
+}
+
+// startStage2 runs a chain without its stage 3, whose part is the test's.
+func startStage2(t *testing.T, w *peertest.World, opts Options) *rig {
+	c, err := Open(t.TempDir(), w.Genesis, opts)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.pipeline.commit(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, c.Close())
+	})
+	return &rig{Chain: c, t: t, orders: w.NewOrderer()}
+}
+
+// TestABlocksTimesAreItsOwn, without those of transactions in its place that were taken back.
+func TestABlocksTimesAreItsOwn(t *testing.T) {
+	w := blockWorld(t)
+	r := startStage2(t, w, Options{})
+	require.NoError(t, r.Add(context.Background(), must(w.Make(put(w, "a", "lie")))))
+	<-r.pipeline.results
+	r.pipeline.validation, r.pipeline.state = time.Hour, time.Hour // spent on the lie
+	require.ErrorIs(t, r.Distrust(context.Background(), errors.New("it has no such place")), ErrRewound)
+	require.Error(t, (<-r.pipeline.results).distrust)
+	require.Equal(t, Position{1, 0}, r.Position())
+	r.add(must(w.Make(put(w, "a", "truth"))))
+	<-r.pipeline.results
+	r.seal()
+	seal := <-r.pipeline.results
+	assert.Less(t, seal.validation, time.Hour)
+	assert.Less(t, seal.state, time.Hour)
 }
 
 // TestInBlockModeALieIsToldToNobody: the seal does not verify, so the block is taken back, and none has to be told

@@ -112,7 +112,7 @@ type pipeline struct {
 	// Of stage 3:
 	held    []done           // on disk, and not to be told yet
 	keys    []validate.TxKey // scratch
-	storage time.Duration    // of writing since the last seal that was told
+	storage time.Duration    // of writing the block whose seal is told next
 
 	// Of the goroutine that receives:
 	known       *base

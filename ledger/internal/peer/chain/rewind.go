@@ -43,6 +43,7 @@ func (p *pipeline) deny(why error) *done {
 	}
 	l.rewind()
 	p.reached = newBounds(l.bundle.Load())
+	p.validation, p.state = 0, 0
 	p.rebase(1, p.words.rewound)
 	return &done{at: l.next, distrust: why, run: p.base.Load()}
 }
