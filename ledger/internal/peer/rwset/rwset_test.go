@@ -253,3 +253,23 @@ func TestWhatWouldBePassedOverIsRefused(t *testing.T) {
 		assert.ErrorContains(t, err, "field 4 of "+name+" is not accepted")
 	}
 }
+
+// TestAContractThatGoesOnBeyondTheBoundIsNotEndorsed, whatever it makes of the error; a query has not moved by what it was
+// refused.
+func TestAContractThatGoesOnBeyondTheBoundIsNotEndorsed(t *testing.T) {
+	sim := NewSimulator(stateOf("a", "b", "c").Snapshot())
+	q := sim.Range("cc", "", "")
+	_, more, err := q.Next(1)
+	require.NoError(t, err)
+	require.True(t, more)
+	sim.size = maxRecorded - 1
+	for range 2 {
+		entries, _, err := q.Next(10)
+		assert.Empty(t, entries)
+		require.ErrorIs(t, err, ErrTooLarge)
+		assert.Equal(t, "b", q.NextKey())
+		assert.False(t, q.exhausted)
+	}
+	_, err = sim.Encode()
+	assert.ErrorIs(t, err, ErrTooLarge)
+}

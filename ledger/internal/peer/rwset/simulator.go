@@ -106,7 +106,7 @@ type Query struct {
 	start, end, next string
 	reads            []*statedb.Entry
 	exhausted        bool
-	refused          error // at its begin
+	refused          error // beyond the bound
 }
 
 // Range opens a query over [start, end); an empty end means no end. It counts as much as a result: without one it is
@@ -128,16 +128,17 @@ func (q *Query) Next(limit int) (entries []*statedb.Entry, more bool, err error)
 		return nil, false, q.refused
 	}
 	entries = q.sim.snapshot.Scan(q.namespace, q.next, q.end, limit+1)
+	next := q.next
 	if len(entries) > limit {
-		q.next, more = entries[limit].Key, true
+		next, more = entries[limit].Key, true
 		entries = entries[:limit]
 	}
-	q.exhausted = !more
 	for _, e := range entries {
-		if err := q.sim.grow(resultBytes + len(e.Key) + len(e.Value)); err != nil {
-			return nil, false, err
+		if q.refused = q.sim.grow(resultBytes + len(e.Key) + len(e.Value)); q.refused != nil {
+			return nil, false, q.refused
 		}
 	}
+	q.next, q.exhausted = next, !more
 	q.reads = append(q.reads, entries...)
 	return entries, more, nil
 }
@@ -146,8 +147,12 @@ func (q *Query) Next(limit int) (entries []*statedb.Entry, more bool, err error)
 func (q *Query) NextKey() string { return q.next }
 
 // Encode gives the read/write set as Fabric puts it into a transaction: namespaces and
-// keys in order, so that every endorser encodes the same simulation alike.
+// keys in order, so that every endorser encodes the same simulation alike. It errs once the bound has been met, also where
+// the contract has gone on: what it was refused is not in the set, and its answer may rest on that.
 func (s *Simulator) Encode() ([]byte, error) {
+	if err := s.grow(0); err != nil {
+		return nil, err
+	}
 	out := &rwsetpb.TxReadWriteSet{DataModel: rwsetpb.TxReadWriteSet_KV}
 	for _, name := range slices.Sorted(maps.Keys(s.spaces)) {
 		raw, err := proto.Marshal(s.spaces[name].encode())
