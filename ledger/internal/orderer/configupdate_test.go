@@ -17,6 +17,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
@@ -157,4 +158,28 @@ func TestUpdatesThatWouldBeTheLastAreRefusedAtTheDoor(t *testing.T) {
 	r, err = c.ask(0, update("/Channel/Orderer/Admins"))
 	require.NoError(t, err)
 	assert.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
+}
+
+// TestAnOrganisationKeepsItsMSPsID: under another one its group would stand for somebody else.
+func TestAnOrganisationKeepsItsMSPsID(t *testing.T) {
+	c := newCluster(t, solo)
+	c.start(0)
+	c.order(c.message(ch, "before"))
+	r, err := c.ask(0, c.updateTo(func(from *commonpb.Config) (*commonpb.Config, error) {
+		to := proto.Clone(from).(*commonpb.Config)
+		value := to.ChannelGroup.Groups["Application"].Groups["Org1MSP"].Values["MSP"]
+		var wire msppb.MSPConfig
+		var msp msppb.FabricMSPConfig
+		require.NoError(t, proto.Unmarshal(value.Value, &wire))
+		require.NoError(t, proto.Unmarshal(wire.Config, &msp))
+		msp.Name = "OtherMSP"
+		var err error
+		wire.Config, err = proto.Marshal(&msp)
+		require.NoError(t, err)
+		value.Value, err = proto.Marshal(&wire)
+		return to, err
+	}, org1Admin))
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, r.Status)
+	assert.Contains(t, r.Info, `/Channel/Application/Org1MSP: its MSP id "Org1MSP" stays as it is`)
 }
