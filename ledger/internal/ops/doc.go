@@ -12,6 +12,6 @@
 // line: line breaks inside are escaped, so that no client can forge a line.
 //
 // Operations endpoint: Listen claims the address, Serve answers until its
-// context ends. A node registers its metrics with Registry, its health with
-// AddCheck, and calls SetReady once it serves.
+// context ends. A node registers its metrics with Registry, and calls SetReady
+// once it serves.
 package ops

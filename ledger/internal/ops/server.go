@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"sort"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,24 +25,17 @@ type Config struct {
 	Pprof bool
 }
 
-// Check says why a part of the node is not well, or nil.
-type Check func(ctx context.Context) error
-
 // Server is a node's operations endpoint.
 type Server struct {
 	listener net.Listener
 	registry *prometheus.Registry
 	handler  http.Handler
 	ready    atomic.Bool
-
-	mu     sync.Mutex
-	checks map[string]Check
 }
 
 // Limits of the endpoint: it faces an operator's tools, whose requests are small.
 const (
 	maxSpecBytes    = 4 << 10
-	checkTimeout    = 3 * time.Second
 	shutdownTimeout = time.Second
 	headerTimeout   = 5 * time.Second
 	readTimeout     = 10 * time.Second // of a whole request; an answer, such as a profile, takes as long as it takes
@@ -58,7 +49,7 @@ func Listen(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("operations endpoint: %w (a free host:port is accepted)", err)
 	}
-	s := &Server{listener: listener, registry: prometheus.NewRegistry(), checks: map[string]Check{}}
+	s := &Server{listener: listener, registry: prometheus.NewRegistry()}
 	s.registry.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
@@ -86,15 +77,8 @@ func (s *Server) Addr() string { return s.listener.Addr().String() }
 // Registry is where the node registers its metrics.
 func (s *Server) Registry() *prometheus.Registry { return s.registry }
 
-// SetReady says that the node serves: /healthz answers 503 before.
+// SetReady says that the node serves: /healthz answers 503 before. There is no way back: a node that cannot go on ends.
 func (s *Server) SetReady() { s.ready.Store(true) }
-
-// AddCheck makes /healthz ask check, under the name of a component.
-func (s *Server) AddCheck(component string, check Check) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.checks[component] = check
-}
 
 // Serve answers until ctx ends; then it returns nil.
 func (s *Server) Serve(ctx context.Context) error {
@@ -119,41 +103,20 @@ type failedCheck struct {
 	Reason    string `json:"reason"`
 }
 
+// health is Fabric's answer at /healthz.
 type health struct {
 	Status       string        `json:"status"`
 	Time         time.Time     `json:"time"`
 	FailedChecks []failedCheck `json:"failed_checks,omitempty"`
 }
 
-func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
-	defer cancel()
-	answer := health{Status: "OK", Time: time.Now().UTC(), FailedChecks: s.runChecks(ctx)}
-	code := http.StatusOK
-	if len(answer.FailedChecks) > 0 {
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	answer, code := health{Status: "OK", Time: time.Now().UTC()}, http.StatusOK
+	if !s.ready.Load() {
+		answer.FailedChecks = []failedCheck{{Component: "node", Reason: "starting"}}
 		code, answer.Status = http.StatusServiceUnavailable, "Service Unavailable"
 	}
 	writeJSON(w, code, answer)
-}
-
-func (s *Server) runChecks(ctx context.Context) []failedCheck {
-	if !s.ready.Load() {
-		return []failedCheck{{Component: "node", Reason: "starting"}}
-	}
-	s.mu.Lock()
-	checks := make(map[string]Check, len(s.checks))
-	for name, check := range s.checks {
-		checks[name] = check
-	}
-	s.mu.Unlock()
-	var failed []failedCheck
-	for name, check := range checks {
-		if err := check(ctx); err != nil {
-			failed = append(failed, failedCheck{Component: name, Reason: err.Error()})
-		}
-	}
-	sort.Slice(failed, func(i, j int) bool { return failed[i].Component < failed[j].Component })
-	return failed
 }
 
 // specBody is Fabric's form of a request and an answer at /logspec.
