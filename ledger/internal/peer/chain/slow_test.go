@@ -31,7 +31,8 @@ import (
 // protobuf library, the standard library's cryptography, and nothing of what the fast path is made of. The fast path must
 // agree with it. It knows endorser transactions alone.
 //
-// At one place it is not Fabric's: an id is taken by whoever made it and has signed for it, and not by a forger's copy.
+// At two places it is not Fabric's: an id is taken by whoever made it and has signed for it, and not by a forger's copy; and
+// a deletion of what is not there changes nothing for who has read so (docs/ledger.md, Contention).
 type slowValidator struct {
 	world *peertest.World
 	keys  map[string]slowEntry // "namespace/key"

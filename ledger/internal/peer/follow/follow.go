@@ -16,10 +16,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
@@ -39,17 +37,10 @@ const (
 	messageSlack = 8 << 20
 	// settled is how long a peer stays with an orderer before it follows a hint: while
 	// orderers elect, two may name each other.
-	settled      = time.Second
-	firstPause   = 50 * time.Millisecond
-	longestPause = 2 * time.Second
+	settled = time.Second
 	// patience is how long a block may be overdue, and how often another orderer is asked for its newest one.
 	patience = 5 * time.Second
 )
-
-// errElsewhere ends a stream whose orderer named another one as the leader.
-type errElsewhere struct{ leader int }
-
-func (e errElsewhere) Error() string { return fmt.Sprintf("orderer %d of the channel leads", e.leader) }
 
 // Chain is where transactions go.
 type Chain interface {
@@ -80,8 +71,7 @@ type Follower struct {
 
 // Run follows until ctx ends (nil) or the chain stops (its error).
 func (f *Follower) Run(ctx context.Context) error {
-	pause, failures := firstPause, 0
-	choice := newChoice(f.firstOrderer(), cmp.Or(f.Patience, patience))
+	choice, vain := newChoice(f.firstOrderer(), cmp.Or(f.Patience, patience)), newFailures()
 	rewound := f.Chain.Rewound()
 	for {
 		addresses := f.Chain.Bundle().Orderer.Addresses
@@ -105,50 +95,43 @@ func (f *Follower) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, chain.ErrStopped) {
-			return err
-		}
-		var elsewhere errElsewhere
-		if errors.As(err, &elsewhere) {
-			choice.prefer(elsewhere.leader)
-			continue
-		}
 		now := f.Chain.Position()
-		if errors.Is(err, chain.ErrDishonest) {
+		v := judge(err, now, f.Chain.Needed())
+		switch {
+		case v.stopped:
+			return err
+		case v.elsewhere:
+			choice.prefer(v.leader)
+			continue
+		case v.lies:
 			f.blame(choice, address)
 		}
 		log.Warnf("[%s] orderer %s: %s", f.Chain.ID(), address, err)
-		// A liar may have sent more of the block than there is: others have no such place to go on from.
-		if f.Chain.Needed() != 1 && now.Tx > 0 && (errors.Is(err, chain.ErrDishonest) || status.Code(err) == codes.NotFound) {
+		if v.takeBack {
 			if err := f.Chain.Distrust(ctx, err); errors.Is(err, chain.ErrStopped) {
 				return err
 			}
 			choice.sent.takenBack(f.Chain.Position().Block) // which of its senders lied is not known
 			rewound = f.Chain.Rewound()
-			choice.avoid(address, time.Now())
-		} else if errors.Is(err, chain.ErrRewound) {
+		}
+		if v.avoid {
 			choice.avoid(address, time.Now())
 		}
-		var withheld errWithheld
-		if errors.As(err, &withheld) {
-			choice.suspect(address, withheld, addresses, time.Now())
+		if v.withholds {
+			choice.suspect(address, v.withheld, addresses, time.Now())
 			continue // after a patience there is no need for a pause
 		}
-		if now != before {
-			pause, failures = firstPause, 0
-		}
-		if failures++; failures < len(addresses) {
-			continue // another orderer may be reachable
-		}
-		if !wait(ctx, pause) {
+		if !wait(ctx, vain.pause(now != before, len(addresses))) {
 			return nil
 		}
-		pause, failures = min(2*pause, longestPause), 0
 	}
 }
 
 // wait waits, and reports whether ctx goes on.
 func wait(ctx context.Context, pause time.Duration) bool {
+	if pause == 0 {
+		return true
+	}
 	select {
 	case <-time.After(pause):
 		return true
