@@ -90,12 +90,7 @@ func (u *user) attempt(ctx context.Context, gateway gatewaypb.GatewayClient, arg
 	if _, err = gateway.Submit(ctx, &gatewaypb.SubmitRequest{TransactionId: id, ChannelId: u.g.file.Channels[0], PreparedTransaction: tx}); err != nil {
 		return "", unknown
 	}
-	request := u.marshal(&gatewaypb.CommitStatusRequest{TransactionId: id, ChannelId: u.g.file.Channels[0], Identity: u.signer.Serialized()})
-	signature, err := u.signer.Sign(request)
-	if err != nil {
-		return "", unknown
-	}
-	status, err := gateway.CommitStatus(ctx, &gatewaypb.SignedCommitStatusRequest{Request: request, Signature: signature})
+	status, err := u.commitStatus(ctx, gateway, id)
 	if err != nil {
 		return "", unknown
 	}
@@ -103,6 +98,16 @@ func (u *user) attempt(ctx context.Context, gateway gatewaypb.GatewayClient, arg
 		return "", failed
 	}
 	return returned(u.g.t, tx), happened
+}
+
+// commitStatus waits for the verdict on a transaction.
+func (u *user) commitStatus(ctx context.Context, gateway gatewaypb.GatewayClient, id string) (*gatewaypb.CommitStatusResponse, error) {
+	request := u.marshal(&gatewaypb.CommitStatusRequest{TransactionId: id, ChannelId: u.g.file.Channels[0], Identity: u.signer.Serialized()})
+	signature, err := u.signer.Sign(request)
+	if err != nil {
+		return nil, err
+	}
+	return gateway.CommitStatus(ctx, &gatewaypb.SignedCommitStatusRequest{Request: request, Signature: signature})
 }
 
 // returned reads the contract's answer out of a transaction.

@@ -20,6 +20,7 @@ import (
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
 // TestARevokedClientIsRefusedFromOnePlaceOn: its transactions count up to the configuration that revokes its
@@ -50,7 +51,7 @@ func TestARevokedClientIsRefusedFromOnePlaceOn(t *testing.T) {
 }
 
 // TestWhatARevokedClientHasUnderWayDoesNotCount: what an orderer has let in may come into the order after the configuration.
-// All waits at the sequencer, which stands still, until the orderer has let it in.
+// All waits at the sequencer, which stands still, until the orderer has let it in. Who waits for the verdict hears of it.
 func TestWhatARevokedClientHasUnderWayDoesNotCount(t *testing.T) {
 	g := newGrid(t, "--consenter", "sequencer", "--orderers", "1", "--peers-per-org", "1", "--chaincode", kv)
 	u := g.user()
@@ -64,10 +65,17 @@ func TestWhatARevokedClientHasUnderWayDoesNotCount(t *testing.T) {
 	require.NoError(t, err)
 	const n = 20
 	envelopes := []*commonpb.Envelope{config}
+	var last string
 	for i := range n {
-		env, _ := u.endorsed(gateway, "put", fmt.Sprint("key", i), "value")
-		envelopes = append(envelopes, env)
+		env, id := u.endorsed(gateway, "put", fmt.Sprint("key", i), "value")
+		envelopes, last = append(envelopes, env), id
 	}
+	heard := make(chan peerpb.TxValidationCode, 1)
+	go func() {
+		status, err := u.commitStatus(u.ctx, gateway, last)
+		assert.NoError(t, err)
+		heard <- status.GetResult()
+	}()
 
 	sequencer := g.nodes["sequencer1"].cmd.Process
 	require.NoError(t, sequencer.Signal(syscall.SIGSTOP))
@@ -83,6 +91,7 @@ func TestWhatARevokedClientHasUnderWayDoesNotCount(t *testing.T) {
 	g.eventually("all are judged", func() bool {
 		return g.counter("peer0-org1", "ledger_transaction_count", `validation_code="BAD_CREATOR_SIGNATURE"`) >= n
 	})
+	assert.Equal(t, peerpb.TxValidationCode_BAD_CREATOR_SIGNATURE, <-heard)
 	earlier, later := g.verdictsAround(g.agree(told), certificate)
 	assert.NotZero(t, earlier["VALID"], "%v", earlier)
 	assert.Equal(t, map[string]int{"BAD_CREATOR_SIGNATURE": n}, later)
