@@ -35,6 +35,7 @@ class View:
     """Components and policies of this node. ``pods`` is by main component; ``judged`` are all policies there are.
 
     ``looks``: when these were looked at; ``None`` while the copy of them or of the pods may be outdated.
+    ``complete``: the API server has listed both pods and policies once.
     """
 
     components: tuple[Component, ...] = ()
@@ -47,12 +48,13 @@ class View:
     owners: Mapping[str, Owner] = field(default_factory=dict)  # the owners of pods' groups, by group
     running: frozenset[str] = frozenset()  # uids of pods whose main container runs, covered by a policy or not
     looks: Looks | None = None
+    complete: bool = False
     reset: bool = False  # whether systemd, which cannot be told of shares, resets groups to its records
 
     def moves(self, other: View) -> bool:
         """Whether the daemon must adopt other components or policies; most changes do not require it."""
-        return (self.components, self.policies, self.dry_run, self.resized, self.owners) != (
-            other.components, other.policies, other.dry_run, other.resized, other.owners,
+        return (self.components, self.policies, self.dry_run, self.resized, self.owners, self.complete) != (
+            other.components, other.policies, other.dry_run, other.resized, other.owners, other.complete,
         )  # fmt: skip
 
     def problem_of(self, judged: Judged) -> str | None:
@@ -92,6 +94,7 @@ class Cluster:
         self._objects: Mapping[str, Object] = {}
         self._unread: dict[str, str] = {}  # by uid: why a pod is left out
         self._pods: tuple[Pod, ...] = ()
+        self._pods_listed = False
         self._judge = Judge()
         self._judged: tuple[Judged, ...] = ()
         self._looks = Looks()
@@ -134,6 +137,7 @@ class Cluster:
         pods = self._read(self._objects)
         with self._lock:
             self._pods = tuple(sorted(pods, key=lambda pod: (pod.path, pod.uid)))
+            self._pods_listed = self.pods.is_listed
             if self._naming is not None:
                 self._naming.keep_only({one.identity for pod in pods for one in pod.containers})
             self._refresh()
@@ -178,7 +182,8 @@ class Cluster:
         problems = {**view.problems, **{about: why for about, why in followed.items() if why}}
         if self._layout is None and self._pods:
             problems[KUBELET] = f"no group `kubepods` below {self._mount}: is cgroup_root right?"
-        view = replace(view, problems=problems, looks=looks)
+        complete = self._pods_listed and self._looks.is_listed
+        view = replace(view, problems=problems, looks=looks, complete=complete)
         if view != self._view:
             self._view = view
 

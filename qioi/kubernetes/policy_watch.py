@@ -37,6 +37,11 @@ class Looks:
     listed: float = float("-inf")  # a monotonic time
     watched: frozenset[str] = frozenset()
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether all policies have been listed once."""
+        return self.listed > float("-inf")
+
     def last(self, namespace: str, now: float) -> float:
         """Give when a namespace's policies were last looked at."""
         return now if namespace in self.watched else self.listed
@@ -141,7 +146,7 @@ class PolicyWatch:
         """Take over a namespace's policies from its reflector, which may also only have a problem to tell."""
         with self._lock:
             reflector = self._followed.get(namespace)
-            if reflector is not None and reflector.relists:
+            if reflector is not None and reflector.is_listed:
                 self._copies[namespace] = objects
             self._say()
 

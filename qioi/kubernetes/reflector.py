@@ -66,6 +66,11 @@ class Reflector:
         """Start the thread."""
         self._thread.start()
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether the objects that ``changed`` is called with have been listed once; read it in that call."""
+        return self.relists > 0
+
     def wait(self, seconds: float) -> bool:
         """Wait at most ``seconds`` for the first complete list; return whether there is one."""
         return self._synced.wait(seconds)

@@ -60,7 +60,7 @@ class ClusterRoster(Roster):
         self._requests = None if resizer is None else PodRequests(resizer, chosen=by_request)
         self._records = records
         self._view = View()
-        self._listing = Listing((), {})
+        self._listing = Listing((), {}, complete=False)
         self._teller = Teller()
         self._last: dict[str, LastDecision] = {}  # by policy's uid
         self._active_since: dict[str, float] = {}  # by policy's key
@@ -84,7 +84,7 @@ class ClusterRoster(Roster):
         view = self._cluster.view()
         self._note_resizes(view, now)
         if view.moves(self._view):
-            self._listing = Listing(view.components, view.policies, view.owners)
+            self._listing = Listing(view.components, view.policies, view.owners, complete=view.complete)
         self._view = view
         if self._requests is not None:
             self._requests.view = view
