@@ -3,13 +3,14 @@
 Clocks of nodes may differ, so a report's age counts from its arrival here. A node renews its report while commits go on
 (:data:`~qioi.kubernetes.reports.RENEW`). A report that is not renewed ages, and is dropped :data:`FORGET` seconds after
 its arrival: the control laws then have no input, so they hold, and return to the default. Of a report that was there
-before a policy was first read nobody knows how old it is, so it counts once it is renewed.
+before a policy was first read nobody knows how old it is, so it counts once it is renewed. The same holds for what a
+list brings, which may be minutes after the one before: only under a watch does a report come when it is made.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -54,18 +55,23 @@ class Reports:
         self._own = own_node
         self._reports: dict[str, dict[str, Report]] = {}
         self._taken: dict[str, Judged] = {}  # the policies as they were read last
+        self._watched: Set[str] = frozenset()  # the namespaces that were watched then
 
-    def take(self, judged: Iterable[Judged], now: float) -> None:
-        """Read the policies' status; a report that was known before keeps its time of arrival."""
+    def take(self, judged: Iterable[Judged], now: float, watched: Set[str]) -> None:
+        """Read the policies' status; a report that was known before keeps its time of arrival.
+
+        ``watched`` are the namespaces whose policies are followed; those of all others are only listed.
+        """
         accepted = {one.key: one for one in judged if one.accepted}
         self._reports = {
-            key: self._reports[key] if one is self._taken.get(key) else self._read(one, now)
+            key: self._reports[key] if one is self._taken.get(key) else self._read(one, now, one.namespace in watched)
             for key, one in accepted.items()
         }
-        self._taken = accepted
+        self._taken, self._watched = accepted, watched
 
-    def _read(self, one: Judged, now: float) -> dict[str, Report]:
-        before, new = self._reports.get(one.key, {}), one.key in self._taken
+    def _read(self, one: Judged, now: float, watched: bool) -> dict[str, Report]:
+        before = self._reports.get(one.key, {})
+        new = one.key in self._taken and watched and one.namespace in self._watched
         after: dict[str, Report] = {}
         for raw in (one.status or {}).get("nodes") or ():
             report = read_report(raw, now, new)

@@ -63,7 +63,7 @@ class Site:
         policy["metadata"]["uid"] = uid
         judged = judge([policy])
         read = tuple(one for one in map(read_pod, map(slim, pods)) if one is not None)
-        self.cluster.reports.take(judged, now)
+        self.cluster.reports.take(judged, now, {one.namespace for one in judged})
         self.cluster.told = look(read, judged, layout, str(self.logs))
         for one in self.components:
             if one.log and not Path(one.log).exists():

@@ -53,8 +53,8 @@ def test_of_a_status_that_is_kept_which_a_node_reads() -> None:
         assert said[0] == said[1]
     reports = [Reports("a-node") for _ in range(2)]
     for one, judged in zip(reports, (read_whole, read_kept), strict=True):
-        one.take(judge([policy_object()]), 4.0)
-        one.take([judged], 5.0)
+        one.take(judge([policy_object()]), 4.0, {"fab"})
+        one.take([judged], 5.0, {"fab"})
     assert reports[0].reading("fab/payments", 6.0) == reports[1].reading("fab/payments", 6.0) is not None
 
 

@@ -30,6 +30,7 @@ from qioi.kubernetes.reports import (
 from qioi.show.snapshot import ChannelState, ComponentState
 
 WALL = 1_800_000_000.0
+WATCHED = frozenset({"fab"})
 
 
 def judged(status: dict[str, Any] | None = None, **spec: Any) -> Judged:
@@ -230,19 +231,19 @@ def test_the_last_decision_is_the_newest_of_all_nodes() -> None:
 def reports_of(node: str) -> Reports:
     """Give the reports at a node that has read the policy when nobody had reported yet."""
     reports = Reports(node)
-    reports.take([judged()], 0.0)
+    reports.take([judged()], 0.0, WATCHED)
     return reports
 
 
 def heard(at: float, status: dict[str, Any], reports: Reports) -> None:
-    reports.take([judged(status)], at)
+    reports.take([judged(status)], at, WATCHED)
 
 
 @pytest.mark.parametrize("ahead", [0.0, -3600.0, 3600.0])
 def test_a_node_is_alive_by_when_its_report_came_whatever_its_clock_says(ahead: float) -> None:
     reports = Reports("n3")
     for now in (100.0, 100.0 + RENEW):
-        reports.take([judged(reported("n1", at=WALL + ahead + now))], now)
+        reports.take([judged(reported("n1", at=WALL + ahead + now))], now, WATCHED)
     assert reports.alive("fab/payments", 100.0 + RENEW + ALIVE - 1) == {"n1"}
     assert reports.alive("fab/payments", 100.0 + RENEW + ALIVE) == set()
     assert reports.alive("fab/other", 0.0) == set()
@@ -301,6 +302,25 @@ def test_what_was_reported_before_the_start_counts_once_it_is_renewed(since: flo
         assert dead.reading("fab/payments", float(now)) is None
 
 
+@pytest.mark.parametrize("pause", [0.0, 5.0, 60.0])
+def test_what_was_only_listed_counts_from_its_first_change_under_watch(pause: float) -> None:
+    """A list is up to minutes apart from the one before, so what it brings is of any age, and so is a watch's first."""
+    reports = Reports("n2")
+    for at, stamped, watched in ((0.0, 0.0, frozenset[str]()), (100.0, 50.0, frozenset()), (101.0, 60.0, WATCHED)):
+        reports.take([judged(reported("n1", at=WALL + stamped))], at, watched)
+        assert reports.reading("fab/payments", at) is None
+    reports.take([judged(reported("n1", at=WALL + 101.0 + pause))], 101.0 + pause, WATCHED)
+    assert reports.reading("fab/payments", 101.0 + pause) is not None
+
+
+def test_what_is_no_longer_watched_is_no_longer_new() -> None:
+    reports = reports_of("n2")
+    heard(100.0, reported("n1", at=WALL + 100.0), reports)
+    assert reports.reading("fab/payments", 100.0) is not None
+    reports.take([judged(reported("n1", at=WALL + 115.0))], 160.0, frozenset())
+    assert reports.reading("fab/payments", 160.0) is None
+
+
 def test_the_same_report_again_is_no_news() -> None:
     reports = reports_of("n2")
     status = body(sight("n1"), WALL)["status"]
@@ -314,10 +334,10 @@ def test_the_same_report_again_is_no_news() -> None:
 def test_a_policy_that_has_not_changed_keeps_its_reports() -> None:
     reports, told = reports_of("n2"), judged(body(sight("n1"), WALL)["status"])
     for at in (100.0, 150.0):
-        reports.take([told], at)
+        reports.take([told], at, WATCHED)
     assert reports.reading("fab/payments", 100.0 + FORGET) is not None
     assert reports.reading("fab/payments", 100.1 + FORGET) is None
-    reports.take([], 151.0)
+    reports.take([], 151.0, WATCHED)
     assert reports.reading("fab/payments", 101.0) is None
 
 
