@@ -117,8 +117,8 @@ def rank(sight: Sight) -> int:
 
 
 def is_active(channel: ChannelState | None) -> bool:
-    """Whether a channel commits, as far as this node sees."""
-    return channel is not None and (channel.age or 0.0) < IDLE
+    """Whether a channel commits, as far as this node sees; one of which no commit was seen yet does not."""
+    return channel is not None and channel.age is not None and channel.age < IDLE
 
 
 def speaks(sight: Sight) -> bool:

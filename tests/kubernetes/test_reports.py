@@ -25,6 +25,7 @@ from qioi.kubernetes.reports import (
     Sight,
     body,
     due,
+    is_active,
     stamp,
 )
 from qioi.show.snapshot import ChannelState, ComponentState
@@ -212,6 +213,13 @@ def test_nobody_takes_over_where_commits_begin_again(rate: float, pause: float) 
         assert due(resumed, before, pause - 1, WALL + pause) is None
     resumed = sight("n3", status=status, active_for=SETTLED, lost=True)
     assert due(resumed, before, pause - 1, WALL + pause) is not None
+
+
+@pytest.mark.parametrize(("age", "active"), [(None, False), (0.0, True), (IDLE - 0.1, True), (IDLE, False)])
+def test_a_channel_is_active_while_its_last_commit_is_new(age: float | None, active: bool) -> None:
+    """One of which no commit was seen yet is idle: its rate is not renewed."""
+    assert is_active(ChannelState("fab/payments", "adaptive", None, 0.0, age)) is active
+    assert not is_active(None)
 
 
 def test_nobody_takes_over_while_the_channel_is_idle() -> None:
