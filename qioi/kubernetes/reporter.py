@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 import time
@@ -19,6 +20,8 @@ from qioi.kubernetes.reports import PAUSE, Said, Sight, document, due
 
 log = logging.getLogger("qioi")
 
+#: Most characters of a field manager's name (apimachinery: FieldManagerMaxLength).
+MANAGER = 128
 #: Seconds between two rounds.
 EVERY = 1.0
 #: Seconds that the end may take.
@@ -38,8 +41,15 @@ EVENTS, LOST_NODES = "events", "lost nodes"
 
 
 def manager_of(node: str) -> str:
-    """Give the field manager of a node's daemon; the API allows 128 characters."""
-    return f"qioi-{node}"[:128]
+    """Give the field manager of a node's daemon; the API allows 128 characters.
+
+    A longer name ends with a hash, because other nodes' names may begin alike.
+    """
+    name = f"qioi-{node}"
+    if len(name) <= MANAGER:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{name[: MANAGER - len(digest) - 1]}-{digest}"
 
 
 class Reporter:

@@ -15,7 +15,7 @@ from qioi.kubernetes.client import Api
 from qioi.kubernetes.events import Telling
 from qioi.kubernetes.pods import read_pod
 from qioi.kubernetes.policies import judge
-from qioi.kubernetes.reporter import EVENTS_PAUSE_MAX, REFUSED_PAUSE, Reporter
+from qioi.kubernetes.reporter import EVENTS_PAUSE_MAX, REFUSED_PAUSE, Reporter, manager_of
 from qioi.kubernetes.reports import PAUSE, Sight
 
 
@@ -77,6 +77,18 @@ def site() -> Iterator[Site]:
     with answering(Answer) as api:
         made = Site(api, refusals, asked)
         yield made
+
+
+@pytest.mark.parametrize("length", [1, 123])
+def test_a_nodes_field_manager_has_its_name_where_that_fits(length: int) -> None:
+    assert manager_of("n" * length) == "qioi-" + "n" * length
+
+
+def test_long_names_that_begin_alike_are_two_field_managers() -> None:
+    """A node's name has up to 253 characters."""
+    names = ["n" * 123 + end for end in ("a", "b", "b.example", "b" * 130)]
+    managers = {manager_of(one) for one in names}
+    assert (len(managers), {len(one) for one in managers}) == (4, {128})
 
 
 def test_of_policies_that_are_gone_nothing_is_kept(site: Site) -> None:
