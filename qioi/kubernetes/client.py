@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import socket
-import ssl
 import threading
 import time
 from collections import Counter
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 from weakref import WeakSet
+
+from qioi.kubernetes.trust import Trust, TrustError
 
 log = logging.getLogger("qioi")
 
@@ -59,7 +60,10 @@ class TooLargeError(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The address of an API server, and the identity. The token's file is read for every request, since it changes."""
+    """The address of an API server, and the identity.
+
+    Both files change: the token's is read for every request, the authority's for every new connection.
+    """
 
     server: str
     ca: Path | None = None
@@ -84,7 +88,10 @@ class Api:
             raise ApiError(f"server {access.server!r}: accepted is a URL such as https://10.96.0.1:443")
         self._secure, self._host = address.scheme == "https", address.hostname
         self._port = address.port or (443 if self._secure else 80)
-        self._context = tls(access.ca) if self._secure else None
+        try:
+            self._trust = Trust(access.ca) if self._secure else None
+        except TrustError as error:
+            raise ApiError(str(error)) from None
         if access.token is not None:
             read_token(access.token)
         self._lock = threading.Lock()
@@ -242,9 +249,9 @@ class Api:
         return headers
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
-        if self._context is None:
+        if self._trust is None:
             return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._context)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._trust.context())
 
     def _left(self) -> float:
         """Give the seconds that a request may take that begins now. ApiError."""
@@ -299,14 +306,6 @@ def cut(connection: socket.socket) -> None:
     """End a connection that another thread may be waiting at, also below TLS, which that thread is in the midst of."""
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
-def tls(ca: Path | None) -> ssl.SSLContext:
-    """Make the TLS context: it trusts the authority in ``ca`` only, or the system's where it is ``None``. ApiError."""
-    try:
-        return ssl.create_default_context(cafile=str(ca) if ca else None)
-    except OSError as error:
-        raise ApiError(f"ca {ca}: {error.strerror or error}: accepted is a file of PEM certificates") from None
 
 
 def read_token(file: Path) -> str:
