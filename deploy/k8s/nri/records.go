@@ -15,17 +15,24 @@ var errGone = errors.New("no such container")
 // updateFunc asks the runtime to change containers; it returns those that it could not change.
 type updateFunc func([]*api.ContainerUpdate) ([]*api.ContainerUpdate, error)
 
-// records holds the CPU shares of all containers by containerd's record, and changes them.
+// record is a container's CPU shares by containerd's record.
+type record struct {
+	shares uint64
+	change uint64 // the number of the last change that another client has made
+}
+
+// records holds the records of all containers, and changes them.
 type records struct {
 	mu      sync.Mutex
-	shares  map[string]uint64 // by container
+	known   map[string]record // by container
+	changes uint64            // made by other clients
 	runtime string            // name and version; empty while not connected
 	problem string            // why it is not connected
 	update  updateFunc
 }
 
 func newRecords() *records {
-	return &records{shares: map[string]uint64{}, problem: "not connected yet"}
+	return &records{known: map[string]record{}, problem: "not connected yet"}
 }
 
 // connect takes in the runtime's name and the records of all its containers.
@@ -33,9 +40,9 @@ func (r *records) connect(runtime string, update updateFunc, containers []*api.C
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runtime, r.problem, r.update = runtime, "", update
-	clear(r.shares)
+	clear(r.known)
 	for _, one := range containers {
-		r.shares[one.GetId()] = sharesOf(one)
+		r.take(one)
 	}
 }
 
@@ -44,21 +51,30 @@ func (r *records) disconnect(why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runtime, r.problem, r.update = "", why, nil
-	clear(r.shares)
+	clear(r.known)
 }
 
 // note takes in a container's record.
 func (r *records) note(container *api.Container) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.shares[container.GetId()] = sharesOf(container)
+	r.take(container)
+}
+
+// take takes in a container's record. The caller holds the lock.
+func (r *records) take(container *api.Container) {
+	id, shares := container.GetId(), sharesOf(container)
+	if one, known := r.known[id]; !known || one.shares != shares {
+		r.changes++
+		r.known[id] = record{shares, r.changes}
+	}
 }
 
 // forget drops a container that is gone.
 func (r *records) forget(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.shares, id)
+	delete(r.known, id)
 }
 
 // state gives the runtime's name and version, and the number of its containers.
@@ -68,33 +84,37 @@ func (r *records) state() (runtime string, containers int, err error) {
 	if r.update == nil {
 		return "", 0, errors.New(r.problem)
 	}
-	return r.runtime, len(r.shares), nil
+	return r.runtime, len(r.known), nil
 }
 
 // get returns the shares on a container's record.
 func (r *records) get(id string) (uint64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	one, err := r.look(id)
+	return one.shares, err
+}
+
+// look returns a container's record. The caller holds the lock.
+func (r *records) look(id string) (record, error) {
 	if r.update == nil {
-		return 0, errors.New(r.problem)
+		return record{}, errors.New(r.problem)
 	}
-	shares, known := r.shares[id]
+	one, known := r.known[id]
 	if !known {
-		return 0, fmt.Errorf("%s: %w", id, errGone)
+		return record{}, fmt.Errorf("%s: %w", id, errGone)
 	}
-	return shares, nil
+	return one, nil
 }
 
 // set asks the runtime to update a container. It does not hold the lock meanwhile, because events come in.
 func (r *records) set(id string, shares uint64) error {
-	if _, err := r.get(id); err != nil {
-		return err
-	}
 	r.mu.Lock()
+	before, err := r.look(id)
 	update := r.update
 	r.mu.Unlock()
-	if update == nil {
-		return errors.New("the connection to containerd has just ended")
+	if err != nil {
+		return err
 	}
 	wanted := &api.ContainerUpdate{}
 	wanted.SetContainerId(id)
@@ -108,8 +128,10 @@ func (r *records) set(id string, shares uint64) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.shares[id]; known {
-		r.shares[id] = shares
+	// Another client may have updated the container meanwhile. Its event tells of the record before or after our update.
+	// A value that is not the one before is the client's own, such as the kubelet's for a resize, and has to be seen.
+	if one, known := r.known[id]; known && one.change == before.change {
+		r.known[id] = record{shares, one.change}
 	}
 	return nil
 }

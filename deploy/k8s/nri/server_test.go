@@ -80,6 +80,42 @@ func TestAnUpdateThatFailsChangesNoRecord(t *testing.T) {
 	}
 }
 
+// A container's record may change between the runtime's answer and its arrival: the kubelet resizes it, or it is gone.
+func TestWhatIsNotedDuringAnUpdateStays(t *testing.T) {
+	for name, one := range map[string]struct {
+		meanwhile func(*records)
+		want      uint64
+		err       error
+	}{
+		"nothing":           {func(*records) {}, 4096, nil},
+		"another container": {func(r *records) { r.note(container("b", 51)) }, 4096, nil},
+		"another value":     {func(r *records) { r.note(container("a", 204)) }, 204, nil},
+		"the value before":  {func(r *records) { r.note(container("a", 102)) }, 4096, nil}, // a cpuset's, just before ours
+		"the same request":  {func(r *records) { _ = r.set("a", 4096) }, 4096, nil},
+		"its end":           {func(r *records) { r.forget("a") }, 0, errGone},
+		"a new connection": {func(r *records) {
+			update := r.update
+			r.disconnect("it went away")
+			r.connect("containerd v2", update, []*api.Container{container("a", 306)})
+		}, 306, nil},
+	} {
+		var asked []uint64
+		var all *records
+		all = connected(&asked, func(*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+			if len(asked) == 1 {
+				one.meanwhile(all)
+			}
+			return nil, nil
+		})
+		if err := all.set("a", 4096); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := all.get("a"); got != one.want || !errors.Is(err, one.err) {
+			t.Errorf("%s: %d, %v, want %d, %v", name, got, err, one.want, one.err)
+		}
+	}
+}
+
 func TestEventsChangeTheRecord(t *testing.T) {
 	var asked []uint64
 	ctx, plugin := context.Background(), &plugin{records: connected(&asked, well)}
