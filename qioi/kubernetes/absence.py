@@ -16,10 +16,12 @@ from collections.abc import Iterable
 from qioi.kubernetes.policies import Judged
 from qioi.kubernetes.reports import HEARTBEAT, Sight, words
 
+#: Seconds between two looks for lost nodes: each reads the entries of every node in every policy.
+LOOK = 30.0
 #: Seconds without a renewal after which a node is lost: two renewals were missed.
 LOST = 3 * HEARTBEAT
-#: Most seconds that a node waits beyond :data:`LOST`.
-SPREAD = 300.0
+#: Most seconds that a node waits beyond :data:`LOST`. With the looks before and after, entries stay 20 minutes at most.
+SPREAD = 240.0
 
 
 class Absences:

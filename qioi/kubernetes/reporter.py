@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from qioi.kubernetes.absence import Absences
+from qioi.kubernetes.absence import LOOK, Absences
 from qioi.kubernetes.client import Api, ApiError
 from qioi.kubernetes.correlator import Correlator, Write
 from qioi.kubernetes.events import Telling
@@ -63,6 +63,8 @@ class Reporter:
         self._sights: Mapping[str, Sight] = {}
         self._said: dict[str, Said] = {}
         self._judged: dict[str, Judged] = {}
+        self._quiet: dict[str, Judged] = {}  # policies of other nodes, of which this one has nothing to say
+        self._look_at = float("-inf")  # the monotonic time of the next look for lost nodes
         self._events = Correlator(node)
         self._events_pause = EVENTS_PAUSE  # seconds that the next failure of an Event costs
         self._events_from = float("-inf")  # the monotonic time of the next Event
@@ -134,6 +136,7 @@ class Reporter:
             if path not in sights or sights[path].judged.uid != said.uid:
                 del self._said[path], self._judged[path]
                 self._problems.pop(path, None)
+        self._quiet = {path: one for path, one in self._quiet.items() if path in sights}
 
     def _write_statuses(self, sights: Mapping[str, Sight], now: float) -> bool:
         """Write the statuses that are due; return whether it is asked for more.
@@ -148,8 +151,13 @@ class Reporter:
             sight = sights[path]
             if self._stop.is_set():
                 return False
+            quiet = path not in self._said and not sight.concerned
+            if quiet and self._quiet.get(path) is sight.judged:
+                continue  # what others say there is the same as the last time, and may be long
             new = due(sight, self._said.get(path), now, wall)
             if new is None:
+                if quiet:
+                    self._quiet[path] = sight.judged
                 continue
             said = self._said.setdefault(path, Said(uid=sight.judged.uid))
             self._judged[path] = sight.judged
@@ -164,7 +172,10 @@ class Reporter:
         return True
 
     def _remove_lost(self, sights: Mapping[str, Sight], now: float) -> bool:
-        """Remove the entries of lost nodes; return whether the server answers."""
+        """Remove the entries of lost nodes, in each :data:`LOOK` seconds; return whether the server answers."""
+        if now < self._look_at:
+            return True
+        self._look_at = now + LOOK
         self._problems.pop(LOST_NODES, None)
         for judged, node in self._absences.lost(sights.values(), now):
             log.info("%s/%s: node %s is lost: its entries are removed", judged.namespace, judged.name, node)

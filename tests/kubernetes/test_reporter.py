@@ -10,13 +10,13 @@ import pytest
 from k8s_objects import pod_object, policy_object
 from k8s_toy_server import Quiet, answering
 
-from qioi.kubernetes.absence import LOST, SPREAD
+from qioi.kubernetes.absence import LOOK, LOST, SPREAD
 from qioi.kubernetes.client import Api
 from qioi.kubernetes.events import Telling
 from qioi.kubernetes.pods import read_pod
-from qioi.kubernetes.policies import judge
+from qioi.kubernetes.policies import Judged, judge
 from qioi.kubernetes.reporter import EVENTS_PAUSE_MAX, REFUSED_PAUSE, Reporter, manager_of
-from qioi.kubernetes.reports import PAUSE, Sight
+from qioi.kubernetes.reports import PAUSE, Sight, condition, words
 
 
 class Site:
@@ -171,6 +171,34 @@ def test_what_lost_nodes_have_said_is_removed_whatever_else_is_refused(site: Sit
         site.now += LOST + SPREAD
     assert site.reporter.problem
     assert len(site.times("fieldManager=qioi-n2&")) == removed
+
+
+def test_what_other_nodes_say_of_policies_that_are_none_of_this_nodes_is_read_rarely(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand policies of a hundred nodes are half a million entries."""
+    read: list[str] = []
+
+    def counted(judged: Judged) -> dict[str, str]:
+        read.append(judged.name)
+        return words(judged)
+
+    for module in ("absence", "reports"):
+        monkeypatch.setattr(f"qioi.kubernetes.{module}.words", counted)
+    known = [{**policy_object(one, channel=one), "status": {"nodes": [{"name": "n2", "observedAt": "t"}]}}
+             for one in ("pay", "bill")]  # fmt: skip
+    for raw, verdict in zip(known, judge(known), strict=True):
+        raw["status"]["conditions"] = [condition(verdict, 0.0)]
+    judged = judge(known)
+    for _ in range(int(10 * LOOK)):
+        site.reporter.offer({one.path: Sight("n1", "files", one, None, looked=site.now) for one in judged})
+        site.rounds_until(site.now + 1)
+    assert site.asked == []
+    assert 0 < len(read) <= (10 + 1) * len(judged)
+    left = {**known[0], "status": {**known[0]["status"], "components": [{"name": "p", "node": "n1"}]}}
+    site.reporter.offer({one.path: Sight("n1", "files", one, None, looked=site.now) for one in judge([left, known[1]])})
+    site.rounds_until(site.now + 1)
+    assert len(site.times("/pay/")) == len(site.asked) == 1
 
 
 def test_an_event_that_fails_is_tried_ever_more_rarely_and_after_all_others(site: Site) -> None:
