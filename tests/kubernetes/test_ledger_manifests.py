@@ -12,9 +12,9 @@ from demo_k8s.control_plane import ControlPlane
 from qioi.commands.lab import command
 
 LEDGER = Path(__file__).parents[2] / "deploy/k8s/ledger"
-pytestmark = pytest.mark.slow
 
 
+@pytest.mark.slow
 def test_the_server_takes_the_ledger_its_load_and_its_neighbours(plane: ControlPlane) -> None:
     for file in ("namespace.yaml", "sysbench/namespace.yaml"):
         plane.kubectl("apply", "-f", LEDGER / file)
@@ -27,9 +27,14 @@ def test_the_server_takes_the_ledger_its_load_and_its_neighbours(plane: ControlP
         assert "Warning" not in said
 
 
-def test_pods_ask_for_the_class_that_weights_count_in() -> None:
-    """Ledger and neighbours are Burstable alike: another class would be out of reach, or not compete."""
+def test_ledger_and_neighbours_have_one_class_and_ask_for_the_same() -> None:
+    """Pods of another class would be out of reach, or not compete, and with another request they would be found with
+    other shares. Without limits, and with a request, they are Burstable.
+    """
+    asked = set()
     for file in ("orderers.yaml", "peers.yaml", "chaincodes.yaml", "sysbench/deployment.yaml"):
         for one in yaml.safe_load_all((LEDGER / file).read_text()):
             (container,) = one["spec"]["template"]["spec"]["containers"]
             assert container["resources"].keys() == {"requests"}
+            asked.add(container["resources"]["requests"]["cpu"])
+    assert len(asked) == 1
