@@ -3,7 +3,7 @@
 Interference is detected at a pod's first raise. The pod's shares are told as raised once they are twice those told last
 and did not grow for :data:`STANDS` seconds. Interference is released once the shares were as found for as long; a pod
 that is raised again before that is still in the same interference. Where a policy goes and its pod runs on,
-interference is released at once. The correlator turns tellings into Event objects.
+interference is released at once, and so it is at the daemon's end. The correlator turns tellings into Event objects.
 """
 
 from __future__ import annotations
@@ -32,13 +32,17 @@ class Telling:
 
 @dataclass(slots=True)
 class _Raised:
-    """A pod above the share it was found with: the share told last, the largest, and since when it has the largest."""
+    """A pod above the share it was found with: the share told last, the largest, and since when it has the largest.
+
+    ``problem``: what keeps its share from being moved and put back, such as that somebody else has set it.
+    """
 
     pod: Pod
     told: int
     most: int
     since: float
     back: float | None = None  # since when its share is back at the one found
+    problem: str | None = None
 
 
 class Teller:
@@ -59,16 +63,13 @@ class Teller:
 
         ``running`` are the uids of pods that run, be they components or not.
         """
-        told = []
-        for gone in [name for name, one in self._raised.items() if name not in pods or pods[name].uid != one.pod.uid]:
-            left = self._raised.pop(gone)
-            if left.pod.uid in running:
-                message = f"shares {left.most} -> as found: no policy covers the pod"
-                told.append(Telling(left.pod, "InterferenceReleased", message, wall))
+        told = self._forget_left(pods, wall, running)
         for one in components:
+            known = self._raised.get(one.name)
+            if known is not None:
+                known.problem = one.problem
             if one.share is None or one.original is None or one.problem is not None:
                 continue
-            known = self._raised.get(one.name)
             if known is None:
                 if one.share > one.original and one.name in pods:
                     self._raised[one.name] = _Raised(pods[one.name], one.share, one.share, now)
@@ -86,9 +87,26 @@ class Teller:
                 told.append(Telling(known.pod, "SharesRaised", message, wall))
         return told
 
+    def _forget_left(self, pods: Mapping[str, Pod], wall: float, running: Container[str]) -> list[Telling]:
+        """Forget pods that are no components; give the tellings of those that run on."""
+        left = {name: one for name, one in self._raised.items() if name not in pods or pods[name].uid != one.pod.uid}
+        self._raised = {name: one for name, one in self._raised.items() if name not in left}
+        why = "no policy covers the pod"
+        return [released(one, why, wall) for one in left.values() if one.pod.uid in running]
+
+    def end(self, wall: float) -> list[Telling]:
+        """Give the tellings of a daemon that ends and has put every share back. It has nothing to tell after that."""
+        raised, self._raised = self._raised, {}
+        return [released(one, "the daemon ends", wall) for one in raised.values() if one.problem is None]
+
     def _has_grown(self, known: _Raised, share: int, now: float) -> bool:
         """Take in a raised share; return whether it is far above the one told, and stopped growing long enough ago."""
         known.back = None
         if share > known.most:
             known.most, known.since = share, now
         return share >= TELL * known.told and now - known.since >= STANDS
+
+
+def released(one: _Raised, why: str, wall: float) -> Telling:
+    """Tell that a pod's shares go back although it may still wait."""
+    return Telling(one.pod, "InterferenceReleased", f"shares {one.most} -> as found: {why}", wall)

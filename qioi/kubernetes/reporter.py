@@ -89,16 +89,19 @@ class Reporter:
         self._told.extend(tellings)
 
     def close(self) -> None:
-        """Post the events that may be sent, remove this node's entries, and end, in :data:`ENDING` seconds."""
+        """Remove this node's entries, post the events that may be sent, and end, in :data:`ENDING` seconds.
+
+        Entries go first: other nodes go by them, and a node has more events at its end than a slow server may take.
+        """
         self._stop.set()
         with self._api.within(ENDING):
             if self._thread.is_alive():
                 self._thread.join(timeout=ENDING)
             self._api.interrupt(self._thread)
             if not self._thread.is_alive():  # a thread that waits for a slow server still has the events
+                self._leave()
                 self._take_told()
                 self._post_events()
-                self._leave()
             elif left := self._left():
                 warn_of_left(len(left), "the server has not answered in time")
 

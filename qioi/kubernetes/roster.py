@@ -62,6 +62,7 @@ class ClusterRoster(Roster):
         self._view = View()
         self._listing = Listing((), {}, complete=False)
         self._teller = Teller()
+        self._keeps = False
         self._last: dict[str, LastDecision] = {}  # by policy's uid
         self._active_since: dict[str, float] = {}  # by policy's key
         self._resized: dict[str, float] = {}  # when, by pod: NAMESPACE/NAME
@@ -73,7 +74,8 @@ class ClusterRoster(Roster):
         return NO_OTHER_LEVER if self._requests is None else self._requests
 
     def adopt(self, config: Config) -> None:
-        """Do nothing: a cluster's roster ignores the configuration's list and policies."""
+        """Note whether the end keeps shares; a cluster's roster ignores the configuration's list and policies."""
+        self._keeps = config.on_exit == "keep"
 
     def listing(self, seen: tuple[str, ...]) -> Listing:
         """Give this node's components and policies."""
@@ -143,6 +145,11 @@ class ClusterRoster(Roster):
         pods = self._pod_states(snapshot)
         self._reporter.offer({one.judged.path: one for one in self._sights(snapshot, pods, now)})
         return replace(snapshot, kubernetes=self._state(pods))
+
+    def end(self) -> None:
+        """Tell that interference is released, unless shares are kept; call it once they are put back."""
+        if not self._keeps:
+            self._reporter.tell(self._teller.end(time.time()))
 
     def _note(self, made: Iterable[Change]) -> None:
         """Remember changes for the policies' statuses, and forget those of policies that are gone."""

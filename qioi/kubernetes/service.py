@@ -83,8 +83,13 @@ def make_roster(
     cluster.pods.wait(PATIENCE)
     reporter.start()
     choice.start()
+    ending = ExitStack()  # its place is before the reporter's end, and after that of the resizer
+    cleanup.push(ending)
     resizer = make_resizer(config, writing, cluster, cleanup)
-    return ClusterRoster(cluster, channels, reporter, choice, resizer, owners), channels
+    roster = ClusterRoster(cluster, channels, reporter, choice, resizer, owners)
+    roster.adopt(config)
+    ending.callback(roster.end)
+    return roster, channels
 
 
 def make_resizer(config: Config, api: Api, cluster: Cluster, cleanup: ExitStack) -> Resizer | None:

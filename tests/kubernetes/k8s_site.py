@@ -90,13 +90,16 @@ class Site:
 
     def sight(self, now: float, reading: ChannelReading, made: Iterable[Change] = ()) -> Sight:
         """Give what the node would report of the policy, after these changes."""
-        states = (ChannelState(KEY, "adaptive", None, reading.throughput, reading.age, reading.height),)
         rows = tuple(ComponentState(one.name, one.role.value, one.cgroup) for one in self.components)
-        config = ConfigState("qioi.yaml", 0.0)
-        snapshot = Snapshot("1", 1, WALL + now, 1.0, self.dry_run, "files", 1, states, rows, config)
-        self.roster.tell(now, snapshot, made)
+        self.roster.tell(now, self.snapshot(now, reading, rows), made)
         (sight,) = self.reporter._sights.values()
         return sight
+
+    def snapshot(self, now: float, reading: ChannelReading, rows: tuple[ComponentState, ...]) -> Snapshot:
+        """Give a period's outcome."""
+        states = (ChannelState(KEY, "adaptive", None, reading.throughput, reading.age, reading.height),)
+        config = ConfigState("qioi.yaml", 0.0)
+        return Snapshot("1", 1, WALL + now, 1.0, self.dry_run, "files", 1, states, rows, config)
 
     def entry(self, now: float, reading: ChannelReading) -> dict[str, Any]:
         """Give the node's own entry in the policy's status."""

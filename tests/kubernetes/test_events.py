@@ -61,6 +61,26 @@ def test_what_somebody_else_sets_is_no_interference() -> None:
     assert teller.step([replace(state(5000), original=None)], pods, 1.0, 1.8e9) == []
 
 
+def test_the_end_tells_of_each_pod_that_is_put_back_once() -> None:
+    teller = Teller()
+    teller.step([state(200)], {NAME: pod()}, 0.0, 1.8e9)
+    teller.step([state(800)], {NAME: pod()}, 1.0, 1.8e9)
+    (told,) = teller.end(1.8e9 + 2)
+    assert (told.reason, told.message) == ("InterferenceReleased", "shares 800 -> as found: the daemon ends")
+    assert (told.pod, told.wall, teller.end(1.8e9 + 2)) == (pod(), 1.8e9 + 2, [])
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_end_tells_nothing_of_a_share_that_somebody_else_has_set(again: bool) -> None:
+    """It stays, unless it was taken up again."""
+    teller, pods = Teller(), {NAME: pod()}
+    teller.step([state(200)], pods, 0.0, 1.8e9)
+    teller.step([state(5000, "somebody else has changed its share: left alone")], pods, 1.0, 1.8e9)
+    if again:
+        teller.step([state(300)], pods, 2.0, 1.8e9)
+    assert len(teller.end(1.8e9)) == again
+
+
 def test_a_pod_made_anew_is_another_one() -> None:
     teller = Teller()
     for uid in ("a", "b"):

@@ -51,8 +51,12 @@ class Site:
         while self.now < end:
             self.now += 1.0
             self.reporter._round()
-            self.asked += [(self.now, path) for path in self._asked]
-            self._asked.clear()
+            self.note()
+
+    def note(self) -> None:
+        """Note what was asked for at the time that it is now."""
+        self.asked += [(self.now, path) for path in self._asked]
+        self._asked.clear()
 
     def times(self, part: str) -> list[float]:
         """Say when something was asked for whose path or query has this part."""
@@ -199,6 +203,15 @@ def test_what_other_nodes_say_of_policies_that_are_none_of_this_nodes_is_read_ra
     site.reporter.offer({one.path: Sight("n1", "files", one, None, looked=site.now) for one in judge([left, known[1]])})
     site.rounds_until(site.now + 1)
     assert len(site.times("/pay/")) == len(site.asked) == 1
+
+
+def test_the_end_posts_what_was_told_last_after_it_has_removed_its_entries(site: Site) -> None:
+    site.offer("pay")
+    site.rounds_until(1)
+    site.tell("fab")
+    site.reporter.close()
+    site.note()
+    assert [path.partition("?")[0].rpartition("/")[2] for _, path in site.asked] == ["status", "status", "events"]
 
 
 def test_an_event_that_fails_is_tried_ever_more_rarely_and_after_all_others(site: Site) -> None:

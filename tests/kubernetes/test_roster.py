@@ -18,6 +18,8 @@ from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.reports import KUBELET
 from qioi.kubernetes.roster import RESIZE
 from qioi.model import ChannelReading
+from qioi.settings.config import load_config
+from qioi.show.snapshot import ComponentState
 
 GROUP = "kubepods/burstable/poduid-of-peer0"
 CONTAINER = f"{GROUP}/{ID}"
@@ -29,6 +31,7 @@ class Node(Site):
 
     def __init__(self, folder: Path, journal: Journal) -> None:
         super().__init__(folder)
+        self.folder = folder
         self.hierarchy = Hierarchy(1, folder)
         self.hierarchy.folder(CONTAINER).mkdir(parents=True)
         for group in (GROUP, CONTAINER):
@@ -81,6 +84,22 @@ def test_that_no_groups_are_found_is_said_to_the_policies_of_the_pods_there(node
         node.cluster.told = replace(node.cluster.told, problems={"pod fab/peer9": "its label", KUBELET: "no group"})
         node.roster.attend(0.0)
         assert node.sight(0.0, NOTHING).problem == expected
+
+
+@pytest.mark.parametrize(("on_exit", "told"), [("restore", ["InterferenceReleased"]), ("keep", [])])
+def test_the_end_tells_that_interference_is_released_unless_shares_are_kept(
+    node: Node, on_exit: str, told: list[str]
+) -> None:
+    node.see(0.0, "100m", "100m")
+    (name,) = (one.name for one in node.components)
+    raised = ComponentState(name, "peer", CONTAINER, share=400, original=102, reason="waits")
+    node.roster.tell(0.0, node.snapshot(0.0, NOTHING, (raised,)), ())
+    assert [one.reason for one in node.reporter._told] == ["InterferenceDetected"]
+    file = node.folder / "qioi.yaml"
+    file.write_text(f"{{kubernetes: {{node: n1}}, on_exit: {on_exit}, state_dir: {node.folder}}}")
+    node.roster.adopt(load_config(file))
+    node.roster.end()
+    assert [one.reason for one in node.reporter._told] == ["InterferenceDetected", *told]
 
 
 @pytest.mark.parametrize("put_off", [0.0, RESIZE - 1, RESIZE + 1, 3600.0])
