@@ -12,12 +12,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.guard.journal import Journal
 from qioi.kubernetes.actuators import may_patch
 from qioi.kubernetes.client import STRATEGIC, Api, ApiError, Object
+from qioi.kubernetes.pod_states import Failure, PodState, PodStates
 from qioi.kubernetes.pods import Pod, is_ledgers
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, original_of, read_request
 from qioi.kubernetes.resizes import (
@@ -26,15 +28,12 @@ from qioi.kubernetes.resizes import (
     Do,
     Record,
     after_resize,
-    begin,
-    entry_of,
     erasure,
     is_raised,
     left_over,
     record_of,
     refused,
     replacement,
-    request_for,
     step,
 )
 
@@ -54,23 +53,6 @@ JSON_PATCH = "application/json-patch+json"
 NAME = "requests"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A request to the API server that failed.
-
-    ``at``: the monotonic time of that. ``pause``: seconds until a restore may be tried again; 0: the pause that
-    :meth:`Resizer.round` is given. ``refused``: the server refused to restore the pod's request, and would again.
-    """
-
-    at: float
-    pause: float = 0.0
-    refused: bool = False
-
-
-#: The failure of a request that has not failed.
-NEVER = Failure(float("-inf"))
-
-
 class Resizer:
     """Moves and restores the requests of pods.
 
@@ -87,73 +69,55 @@ class Resizer:
         self._pods = pods
         self._synced = synced
         self._clock = clock
-        self._lock = threading.Lock()
-        self._records: dict[str, Record] = {}
-        self._refused: dict[str, tuple[float, str]] = {}  # by uid: until when, and why
-        self._failed: dict[str, Failure] = {}  # by uid
-        self._forbidden: set[str] = set()  # pods whose request we have no right to put back
-        self._foreign: set[str] = set()  # with a record while their annotation, which names ours, cannot be erased
-        self._strays: set[str] = set()  # pods of no ledger, whose annotation alone says that their request was changed
-        self._erased: set[str] = set()  # pods whose annotation is removed, but still seen
-        self._untold: set[str] = set()  # pods whose annotation is of an unknown container, and that was said
-        self._problems: dict[str, str] = {}
+        self._states = PodStates()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-resizer", daemon=True)
 
     def start(self) -> None:
         """Start the thread, which first restores the requests that an earlier daemon left changed. OSError."""
+        self.load()
+        self._thread.start()
+
+    def load(self) -> None:
+        """Take over what an earlier daemon has left in the journal. OSError."""
         for problem in (loaded := self._journal.load()).problems:
             log.warning("%s: %s: the annotations on the pods are what is left", self._journal.file, problem)
-        self._records = {one.uid: one for one in map(record_of, loaded.entries) if one is not None}
-        self._thread.start()
+        for record in map(record_of, loaded.entries):
+            if record is not None:
+                self._states.set(record.uid, record=record)
 
     # ---- for the loop
 
     def takes(self, pod: Pod) -> str | None:
         """Say why a pod's request is not moved; ``None`` if it may be."""
-        with self._lock:
-            until, why = self._refused.get(pod.uid, (0.0, ""))
-            if self._clock() < until:
-                return why
-            if pod.uid in self._foreign:
-                return "somebody else has changed its request: left alone"
-            return None if pod.uid in self._records else hindrance(pod.qos, pod.uid != pod.group_uid, pod.cpu)
+        state = self._states.of(pod.uid)
+        if state.refused is not None and self._clock() < state.refused[0]:
+            return state.refused[1]
+        if state.foreign:
+            return "somebody else has changed its request: left alone"
+        return None if state.record is not None else hindrance(pod.qos, pod.uid != pod.group_uid, pod.cpu)
 
     def want(self, pod: Pod, shares: int | None) -> None:
         """Ask for the request that gives a pod ``shares``; ``None`` for its original. Never waits."""
-        with self._lock:
-            record = self._records.get(pod.uid)
-            if record is None and shares is not None:
-                record = begin(pod)
-                if record is not None and request_for(record, pod.cpu, shares) == record.found:
-                    record = None
-            if record is not None:
-                self._strays.discard(pod.uid)
-                others = record.container != pod.main  # a label names another container now: first this one is restored
-                wanted = None if shares is None or others else request_for(record, pod.cpu, shares)
-                self._records[pod.uid] = replace(record, wanted=wanted)
+        self._states.change(pod.uid, lambda one: one.want(pod, shares))
 
     def record(self, uid: str) -> Record | None:
         """Give the record of a pod whose request is ours, or is being restored; ``None`` for all others."""
-        with self._lock:
-            return None if uid in self._foreign else self._records.get(uid)
+        state = self._states.of(uid)
+        return None if state.foreign else state.record
 
     def keep_only(self, uids: set[str]) -> None:
         """Restore the requests of all pods except these."""
-        with self._lock:
-            for uid, record in self._records.items():
-                if uid not in uids and record.wanted is not None:
-                    self._records[uid] = replace(record, wanted=None)
+        self._states.change_all(lambda uid, one: one if uid in uids else one.let_go())
 
     def problem(self, uid: str) -> str | None:
         """Say why a pod's request could not be changed."""
-        with self._lock:
-            return self._problems.get(uid)
+        return self._states.of(uid).problem
 
     @property
     def powerless(self) -> bool:
         """Whether a request is left changed that we have no right to put back."""
-        return bool(self._forbidden)
+        return any(one.forbidden for one in self._states.all().values())
 
     def close(self) -> None:
         """Restore every request and end, in :data:`ENDING` seconds; the next start restores those that are left."""
@@ -164,19 +128,23 @@ class Resizer:
             if self._thread.is_alive():
                 self._thread.join(timeout=ENDING)
             self._api.interrupt(self._thread)  # a round that goes on would have the connection, which others need
-            while self._is_restoring() and self._clock() < deadline:
+            # A thread that still waits has used up the time, and no other one makes a round beside it.
+            while not self._thread.is_alive() and self._is_restoring() and self._clock() < deadline:
                 self.round(self._clock(), SETTLED, deadline)
-                if self._records:
+                if self._records():
                     time.sleep(0.2)
-        left = [one for one in list(self._records.values()) if one.uid not in self._foreign]
-        for one in left:  # the thread may be in the midst of the last answer
+        for one in self._records():  # the thread may be in the midst of the last answer
+            if self._states.of(one.uid).foreign:
+                continue
             words = "%s/%s: request: not restored yet: the next start does, or `kubectl qioi restore`"
             log.warning(words, one.namespace, one.name)
 
     def _is_restoring(self) -> bool:
         """Whether there are requests to restore of which the server has not said that it refuses that."""
-        failed = {uid for uid, one in list(self._failed.items()) if one.refused}
-        return bool(self._records.keys() - self._foreign - self._forbidden - failed)
+        return any(one.is_restoring for one in self._states.all().values())
+
+    def _records(self) -> list[Record]:
+        return [one.record for one in self._states.all().values() if one.record is not None]
 
     # ---- the thread
 
@@ -195,37 +163,33 @@ class Resizer:
         if not self._synced():
             return
         pods = self._pods()
-        with self._lock:
-            self._take_up(pods)
-            self._refused = {uid: one for uid, one in self._refused.items() if uid in pods}
-            self._foreign &= pods.keys()
-            known = tuple(self._records)
-        for uid in known:
+        self._take_up(pods)
+        for uid in (one.uid for one in self._records()):
             if self._clock() >= until:
                 return
-            pod, record = pods.get(uid), self._records.get(uid)  # what is wanted may have changed since the round began
+            pod, state = pods.get(uid), self._states.of(uid)  # what is wanted may have changed since the round began
+            record, failed = state.record, state.failed
             if record is None:
                 continue
             if pod is not None and "spec" not in pod:
                 continue  # it has too much to be kept: what it asks for is not known, and may be ours
-            failed = self._failed.get(uid, NEVER)
             wait = pause if record.wanted is not None else max(pause, failed.pause)  # a raise was not refused
             if pod is None or now - failed.at >= wait:
                 self._attend(record, None if pod is None else read_request(pod, record.container), now, pause)
 
     def _take_up(self, pods: Mapping[str, Object]) -> None:
-        """Make records of the annotations that have none, as after a restart of the node. The caller holds the lock."""
+        """Make records of the annotations that have none, as after a restart of the node."""
         noted = {uid for uid, pod in pods.items() if original_of(pod) is not None}
-        self._erased &= noted  # an annotation may be seen for a moment after it was removed
-        self._untold &= noted
-        for uid in noted - self._records.keys() - self._foreign - self._erased:
-            record = left_over(pods[uid])
+        self._states.change_all(lambda uid, one: one.see(uid in pods, uid in noted))
+        for uid in noted:
+            state = self._states.of(uid)
+            if state.record is not None or state.foreign or state.erased:
+                continue
+            record, stray = left_over(pods[uid]), not is_ledgers(pods[uid])
             if record is not None:
-                self._records[uid] = record
-                if not is_ledgers(pods[uid]):
-                    self._strays.add(uid)
-            elif uid not in self._untold:
-                self._untold.add(uid)
+                self._states.change(uid, partial(PodState.take_up, record=record, stray=stray))
+            elif not state.untold:
+                self._states.set(uid, untold=True)
                 where = pods[uid]["metadata"]
                 log.warning("%s/%s: %s: nothing tells of which container: left as it is",
                             where.get("namespace"), where["name"], ORIGINAL_ANNOTATION)  # fmt: skip
@@ -255,9 +219,7 @@ class Resizer:
                 self._drop(record.uid)
             elif do is Do.GIVE_UP:
                 self._give_up(record, cpu)
-            self._forbidden.discard(record.uid)
-            self._failed.pop(record.uid, None)
-            self._say(record.uid, None)
+            self._states.change(record.uid, PodState.succeed)
         except ApiError as error:
             self._fail(record, error)
         except OSError as error:
@@ -265,7 +227,7 @@ class Resizer:
 
     def _due(self, record: Record, cpu: CpuRequest | None, now: float, pause: float) -> tuple[Do, int | None]:
         """Give the next step; a request that is not ours stays so, whatever it is set to meanwhile."""
-        if cpu is not None and record.uid in self._foreign:
+        if cpu is not None and self._states.of(record.uid).foreign:
             return Do.GIVE_UP, None
         return step(record, cpu, now, pause)
 
@@ -287,12 +249,12 @@ class Resizer:
         """Write the original to the pod's annotation, through its status, which cannot change what runs. ApiError."""
         metadata = {"uid": record.uid, "annotations": {ORIGINAL_ANNOTATION: record.original}}
         self._api.request("annotate", "PATCH", f"{record.path}/status", {}, {"metadata": metadata}, STRATEGIC)
-        self._erased.discard(record.uid)
+        self._states.set(record.uid, erased=False)
 
     def _erase(self, record: Record, cpu: CpuRequest) -> None:
         """Remove the pod's annotation if its request is still as seen; otherwise ours may be in force. ApiError."""
         if cpu.original is not None:
-            self._erased.add(record.uid)
+            self._states.set(record.uid, erased=True)
         try:
             self._api.request("annotate", "PATCH", f"{record.path}/status", {}, erasure(record, cpu), JSON_PATCH)
         except ApiError as error:
@@ -313,10 +275,10 @@ class Resizer:
             if error.status != FORBIDDEN:
                 raise
             kept = error if is_raised(cpu) else None
-        if record.uid not in self._foreign:
+        if not self._states.of(record.uid).foreign:
             log.warning("%s/%s: somebody else has set its request to %s: left alone",
                         record.namespace, record.name, cpu.asked)  # fmt: skip
-        self._foreign.add(record.uid)
+        self._states.set(record.uid, foreign=True)
         if kept is None:
             self._drop(record.uid)
         else:
@@ -325,26 +287,27 @@ class Resizer:
 
     def _fail(self, record: Record, error: ApiError) -> None:
         """Note a failure, and refuse the pod if the server would refuse the same request again."""
-        if error.status == FORBIDDEN and record.uid in self._foreign:  # there is nothing that others have to put back
-            self._failed[record.uid] = Failure(self._clock(), FORBIDDEN_PAUSE)
-            self._forbidden.discard(record.uid)
-            self._say(record.uid, None)
+        state = self._states.of(record.uid)
+        if error.status == FORBIDDEN and state.foreign:  # there is nothing that others have to put back
+            failed = Failure(self._clock(), FORBIDDEN_PAUSE)
+            self._states.set(record.uid, failed=failed, forbidden=False, problem=None)
             return
-        before = self._failed.get(record.uid, NEVER)
-        self._failed[record.uid] = replace(before, at=self._clock())
-        self._say(record.uid, f"request: {error}")
+        failed = replace(state.failed, at=self._clock())
+        self._states.set(record.uid, failed=failed, problem=f"request: {error}")
         final = error.status in (400, 403) or (error.status == 422 and "is invalid" in str(error))
         if final and record.wanted is not None:
             self._refuse(record, f"its resize was refused: {error}")
             return
-        lacks = error.status == FORBIDDEN and record.uid not in self._strays and self._lacks_right(record)
+        lacks = error.status == FORBIDDEN and not state.stray and self._lacks_right(record)
         if lacks:
-            self._failed[record.uid] = Failure(self._clock(), FORBIDDEN_PAUSE)
-            self._note_forbidden(record, error)
+            self._states.set(record.uid, failed=Failure(self._clock(), FORBIDDEN_PAUSE), forbidden=True)
+            if not state.forbidden:
+                log.warning("%s/%s: request: no right to put it back: run `kubectl qioi restore`: %s",
+                            record.namespace, record.name, error)  # fmt: skip
         elif final and lacks is not None:
-            self._forbidden.discard(record.uid)
-            self._failed[record.uid] = Failure(self._clock(), min(REFUSED_PAUSE, max(PAUSE, 2 * before.pause)), True)
-            if not before.refused:
+            failed = Failure(self._clock(), min(REFUSED_PAUSE, max(PAUSE, 2 * state.failed.pause)), True)
+            self._states.set(record.uid, failed=failed, forbidden=False)
+            if not state.failed.refused:
                 log.warning("%s/%s: request: not restored, and tried again ever more rarely: %s",
                             record.namespace, record.name, error)  # fmt: skip
 
@@ -355,46 +318,20 @@ class Resizer:
         except ApiError:
             return None  # what was known before stays
 
-    def _note_forbidden(self, record: Record, error: ApiError) -> None:
-        """Say once that we have no right to restore a pod's request."""
-        if record.uid not in self._forbidden:
-            self._forbidden.add(record.uid)
-            log.warning("%s/%s: request: no right to put it back: run `kubectl qioi restore`: %s",
-                        record.namespace, record.name, error)  # fmt: skip
-
     def _refuse(self, record: Record, why: str) -> None:
         """Leave a pod to the other actuators for :data:`REFUSED` seconds, and restore its request."""
         log.warning("%s/%s: resize: %s: files are written instead", record.namespace, record.name, why)
-        with self._lock:
-            self._refused[record.uid] = self._clock() + REFUSED, why
-            if record.uid in self._records:
-                self._records[record.uid] = replace(self._records[record.uid], wanted=None)
+        until = self._clock() + REFUSED
+        self._states.change(record.uid, lambda one: one.refuse(until, why))
 
     def _update(self, uid: str, record: Record) -> None:
         """Store a record in the journal; keep the newest wanted request, which may have changed meanwhile. OSError."""
-        with self._lock:
-            known = self._records.get(uid, record)
-            self._records[uid] = replace(record, wanted=known.wanted)
-            entries = self._entries()
-        self._journal.store(entries)
+        self._states.change(uid, lambda one: one.keep(record))
+        self._journal.store(self._states.entries())
 
     def _drop(self, uid: str) -> None:
-        with self._lock:
-            self._records.pop(uid, None)
-            self._failed.pop(uid, None)
-            self._problems.pop(uid, None)
-            self._forbidden.discard(uid)
-            self._strays.discard(uid)
-            entries = self._entries()
-        self._journal.store(entries)
-
-    def _entries(self) -> list[Entry]:
-        """Make the journal's entries; strays have none, so that they stay strays. The caller holds the lock."""
-        return [entry_of(one) for uid, one in self._records.items() if uid not in self._strays]
+        self._states.change(uid, PodState.drop)
+        self._journal.store(self._states.entries())
 
     def _say(self, uid: str, problem: str | None) -> None:
-        with self._lock:
-            if problem is None:
-                self._problems.pop(uid, None)
-            else:
-                self._problems[uid] = problem
+        self._states.set(uid, problem=problem)

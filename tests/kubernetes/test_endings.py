@@ -12,6 +12,7 @@ import pytest
 import yaml
 from k8s_objects import pod_object, policy_object
 from k8s_toy_server import Quiet, answering
+from waiting import until
 
 from qioi.discovery import owners
 from qioi.kubernetes import cluster, policy_watch, reporter, resizer
@@ -95,7 +96,7 @@ def test_the_end_raises_no_request_any_more(api: Api, server: Server, tmp_path: 
 
     def hold(path: str) -> None:
         begun.set()
-        one._stop.wait()
+        until(lambda: {record.wanted for uid in objects if (record := one.record(uid))} == {None}, what="it ends")
 
     server.before = hold
     one.start()
@@ -154,11 +155,13 @@ def test_what_is_restored_while_it_is_named_hinders_no_end(
 
     def drop(text: str, namespace: str, name: str) -> None:
         named.append(name)
-        one._drop(next(iter(one._records)))
+        objects.clear()
+        one.round(0.0)
 
+    uids = list(objects)
     monkeypatch.setattr(resizer.log, "warning", drop)
     one.close()
-    assert (len(named), one._records) == (2, {})
+    assert (len(named), [one.record(uid) for uid in uids]) == (2, [None, None])
 
 
 def sights(*names: str) -> dict[str, Sight]:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from k8s_objects import pod_object
 from k8s_toy_server import Quiet, answering
 
+from qioi.controller.guard.journal import Journal
 from qioi.kubernetes.cgroups import Qos
 from qioi.kubernetes.client import Access, Api, Object
 from qioi.kubernetes.pods import MAX_KEPT, Pod, read_pod, slim
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, read_request, shares_of
-from qioi.kubernetes.resizer import Resizer
+from qioi.kubernetes.resizer import NAME, Resizer
 from qioi.kubernetes.resizes import (
     PAUSE,
     Do,
@@ -226,6 +227,12 @@ def test_a_refusal_counts_while_something_of_ours_is_asked_for() -> None:
     assert refused(record(400), cpu(pending="Deferred: another's")) is None
 
 
+def leave_in_journal(resizer: Resizer, folder: Path, known: Record) -> None:
+    """Have a daemon before this one left this."""
+    Journal(folder, name=NAME).store([entry_of(known)])
+    resizer.load()
+
+
 def test_a_server_that_does_not_answer_is_asked_only_now_and_then(tmp_path: Path) -> None:
     api, seen, now = Api(Access("http://127.0.0.1:9")), pod(), 0.0
     resizer = Resizer(api, tmp_path, lambda: {seen.uid: raw()}, lambda: True, lambda: now)
@@ -246,9 +253,7 @@ def test_a_request_is_restored_whatever_has_become_of_its_pod(tmp_path: Path, ch
     resizer.want(pod(), 400)
     resizer.round(now)  # the journal has it
     objects["uid-of-peer0"] = raw("400m", annotations={ORIGINAL_ANNOTATION: "100m"}, **change)
-    (known,) = resizer._records.values()
-    resizer._records[known.uid] = replace(known, ours=(100, 400), noted=True)
-    resizer.keep_only(set())
+    leave_in_journal(resizer, tmp_path, record(None, (100, 400)))
     now += PAUSE
     resizer.round(now)
     assert api.requests["resize", "unreachable"] == 1
@@ -266,7 +271,7 @@ def test_a_request_of_which_nothing_is_known_stays_on_record(tmp_path: Path) -> 
     objects = {"uid-of-peer0": raw("400m", annotations={ORIGINAL_ANNOTATION: "1" * MAX_KEPT})}
     resizer = Resizer(api, tmp_path, lambda: objects, lambda: True, lambda: now)
     known = record(None, (100, 400), noted=True)
-    resizer._records[known.uid] = known
+    leave_in_journal(resizer, tmp_path, known)
     resizer.round(now)
     assert (resizer.record(known.uid), dict(api.requests)) == (known, {})
     objects["uid-of-peer0"] = raw("400m", annotations={ORIGINAL_ANNOTATION: "100m"})

@@ -11,11 +11,12 @@ import pytest
 from k8s_objects import pod_object
 from k8s_toy_server import Quiet, answering
 
+from qioi.controller.guard.journal import Journal
 from qioi.kubernetes.client import Api, Object
 from qioi.kubernetes.pods import read_pod, slim
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
-from qioi.kubernetes.resizer import FORBIDDEN_PAUSE, REFUSED_PAUSE, Resizer
-from qioi.kubernetes.resizes import PAUSE, left_over
+from qioi.kubernetes.resizer import FORBIDDEN_PAUSE, NAME, REFUSED_PAUSE, Resizer
+from qioi.kubernetes.resizes import PAUSE, entry_of, left_over
 
 #: A minimum of the namespace's LimitRange; a webhook's words may be any.
 LIMITED = 403, 'pods "peer0" is forbidden: minimum cpu usage per Container is 200m, but request is 100m'
@@ -66,9 +67,16 @@ class Node:
     """The raised pods of one node, and a resizer that restores them, by a clock of the test's."""
 
     def __init__(self, api: Api, folder: Path, *names: str) -> None:
-        self.api, self.now = api, 0.0
+        self.api, self.now, self._folder = api, 0.0, folder
         self.pods = {name: raised(name) for name in names}
         self.resizer = Resizer(api, folder, lambda: self.pods, lambda: True, lambda: self.now)
+
+    def leave_in_journal(self, name: str) -> None:
+        """Have a daemon before this one left a raised pod."""
+        known = left_over(self.pods[name])
+        assert known is not None
+        Journal(self._folder, name=NAME).store([entry_of(known)])
+        self.resizer.load()
 
     def asked(self) -> int:
         """Count the resizes that were asked for."""
@@ -224,8 +232,7 @@ def test_a_pod_of_no_ledger_raises_no_alarm_by_its_annotation_alone(
     server.forbidden = True
     node = Node(api, tmp_path, "peer0")
     if journal:
-        node.resizer._records["peer0"] = known = left_over(node.pods["peer0"])  # type: ignore[assignment]
-        assert known is not None
+        node.leave_in_journal("peer0")
     node.pods["peer0"] = raised("peer0", labels={})
     assert node.times(3 * FORBIDDEN_PAUSE)[0] == 0.0
     assert node.resizer.powerless == journal
@@ -269,8 +276,7 @@ def test_somebody_elses_value_is_left_alone_after_a_restart_too(
 def test_a_value_of_ours_that_somebody_else_sets_again_stays_theirs(api: Api, server: Server, tmp_path: Path) -> None:
     server.forbidden = True
     node = Node(api, tmp_path, "peer0")
-    node.resizer._records["peer0"] = known = left_over(node.pods["peer0"])  # type: ignore[assignment]
-    assert known is not None
+    node.leave_in_journal("peer0")
     for cpu in ("700m", "400m", "100m"):
         node.pods["peer0"] = raised("peer0", cpu=cpu)
         assert node.times(node.now + 2 * FORBIDDEN_PAUSE) == []
