@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from demo_k8s.control_plane import PATIENCE, ControlPlane, until
-from demo_k8s.objects import add_policy, admit_pods, change_policy, pods_path, policy_path, start_pod
+from demo_k8s.objects import add_policy, admit_pods, pods_path, policy_path, start_pod
+from k8s_policy_objects import change_policy
 from msgspec.structs import replace
 
 from qioi.kubernetes.absence import LOST, SPREAD

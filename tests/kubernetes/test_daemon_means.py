@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from demo_k8s.control_plane import PATIENCE, ControlPlane, until
 from demo_k8s.host import remove_groups
-from demo_k8s.objects import add_policy, admit_pods, pods_path, policy_status, start_pod
+from demo_k8s.objects import add_policy, admit_pods, pods_path, start_pod
+from k8s_policy_objects import policy_status
 
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION

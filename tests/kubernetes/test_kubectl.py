@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from demo_k8s.control_plane import ControlPlane
-from demo_k8s.objects import add_policy, admit_pods, pods_path, start_pod, write_policy_status
+from demo_k8s.objects import add_policy, admit_pods, pods_path, start_pod
 from demo_k8s.tools import path
 from k8s_objects import pod_object
+from k8s_policy_objects import write_policy_status
 from rich.console import Console
 
 from qioi.commands.kubectl import UNSERVED, KubectlError, command, lacks, put_back, show, speak

@@ -11,9 +11,10 @@ import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.host import CPU
 from demo_k8s.node import Node
-from demo_k8s.objects import change_policy, pods_path
+from demo_k8s.objects import pods_path
 from k8s_install import daemon_processes, install, log, uninstall, whole_node
 from k8s_policy import PAY, chosen, entry, shares, write_policy
+from k8s_policy_objects import change_policy
 from ports import free_ports
 
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION

@@ -19,7 +19,7 @@ import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.host import CPU
 from demo_k8s.node import NODE, Node
-from demo_k8s.objects import change_policy, policy_path, policy_status
+from demo_k8s.objects import policy_path
 from k8s_install import (
     METRICS,
     daemon_pod,
@@ -32,6 +32,7 @@ from k8s_install import (
     whole_node,
 )
 from k8s_policy import PAY, shares, status, write_policy
+from k8s_policy_objects import change_policy, policy_status
 from ports import free_ports
 
 from qioi.daemon.own_shares import OWN_SHARES

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from demo_k8s.control_plane import PATIENCE, ControlPlane, until
-from demo_k8s.objects import add_policy, change_policy, policies_path, policy_path
+from demo_k8s.objects import add_policy, policies_path, policy_path
+from k8s_policy_objects import change_policy
 
 import qioi.kubernetes.policy_watch
 from qioi.kubernetes.client import Api

@@ -11,16 +11,9 @@ from typing import Any
 
 import pytest
 from demo_k8s.control_plane import ControlPlane, until
-from demo_k8s.objects import (
-    MERGE,
-    add_policy,
-    admit_pods,
-    pods_path,
-    start_pod,
-    write_pod_status,
-    write_policy_status,
-)
+from demo_k8s.objects import MERGE, add_policy, admit_pods, pods_path, start_pod, write_pod_status
 from k8s_account import account
+from k8s_policy_objects import write_policy_status
 from test_kubectl import run
 
 from qioi.kernel.hierarchy import Hierarchy

@@ -8,7 +8,8 @@ from urllib.error import HTTPError
 
 import pytest
 from demo_k8s.control_plane import ControlPlane, until
-from demo_k8s.objects import MERGE, add_policy, install_kind, policy_path, policy_status, write_policy_status
+from demo_k8s.objects import MERGE, add_policy, install_kind, policy_path
+from k8s_policy_objects import policy_status, write_policy_status
 from test_api_server import sight
 
 from qioi.kubernetes.client import Api

@@ -43,21 +43,6 @@ def add_policy(plane: ControlPlane, namespace: str, name: str, **spec: Any) -> N
     plane.call("POST", policies_path(namespace), policy(name, {"channel": name, **spec}))
 
 
-def change_policy(plane: ControlPlane, namespace: str, name: str, **spec: Any) -> None:
-    """Write a part of its spec over."""
-    plane.call("PATCH", policy_path(namespace, name), {"spec": spec}, kind=MERGE)
-
-
-def policy_status(plane: ControlPlane, namespace: str, name: str) -> dict[str, Any]:
-    """Read its status; without any it is empty."""
-    return dict(plane.call("GET", policy_path(namespace, name)).get("status", {}))
-
-
-def write_policy_status(plane: ControlPlane, namespace: str, name: str, status: dict[str, Any]) -> None:
-    """Write a part of its status over, as daemons do."""
-    plane.call("PATCH", f"{policy_path(namespace, name)}/status", {"status": status}, kind=MERGE)
-
-
 def pods_path(namespace: str) -> str:
     """Name where a namespace's pods are."""
     return f"/api/v1/namespaces/{namespace}/pods"
