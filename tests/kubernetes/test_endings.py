@@ -64,6 +64,14 @@ def api(server: Server) -> Iterator[Api]:
         yield api
 
 
+def started(start: Callable[[], None]) -> threading.Thread:
+    """Start something that a server holds up; give the thread that it has begun."""
+    before = set(threading.enumerate())
+    start()
+    (begun,) = (one for one in threading.enumerate() if one not in before and one.name.startswith("qioi-"))
+    return begun
+
+
 def pods(count: int, asked: str, **more: dict[str, str]) -> dict[str, Object]:
     made = [pod_object(f"p{n}", labels={"qioi.io/role": "peer"}, **more) for n in range(count)]  # type: ignore[arg-type]
     for one in made:
@@ -132,14 +140,14 @@ def test_the_end_leaves_no_round_behind_that_goes_on(
     monkeypatch.setattr(resizer, "ENDING", 0.0)
     objects = pods(2, "400m", annotations={ORIGINAL_ANNOTATION: "100m"})
     one, held = Resizer(api, tmp_path, lambda: objects, lambda: True), Held(server, "/resize")
-    one.start()
+    thread = started(one.start)
     try:
         held.begun.wait(60.0)
         one.close()
     finally:
         held.over.set()
-    one._thread.join(60.0)
-    assert (one._thread.is_alive(), len(server.asked)) == (False, 1)
+    thread.join(60.0)
+    assert (thread.is_alive(), len(server.asked)) == (False, 1)
     assert len([text for text in caplog.messages if "not restored yet" in text]) == 2
 
 
@@ -203,15 +211,15 @@ def test_the_end_waits_for_no_status_that_the_server_holds_back(
     one._round()
     one.offer(sights("pay", "bill", "late"))
     held = Held(server, "/late/")
-    one.start()
+    thread = started(one.start)
     ending = threading.Thread(target=one.close)
     try:
         held.begun.wait(60.0)
         with caplog.at_level(logging.WARNING):
             ending.start()
             ending.join(60.0)
-        one._thread.join(60.0)
-        assert (ending.is_alive(), one._thread.is_alive(), held.over.is_set()) == (False, False, False)
+        thread.join(60.0)
+        assert (ending.is_alive(), thread.is_alive(), held.over.is_set()) == (False, False, False)
     finally:
         held.over.set()
         ending.join()
@@ -287,13 +295,13 @@ class Followed:
     def __init__(self, api: Api, server: Server, held: str) -> None:
         self.held = Held(server, held)
         self.reflector = Reflector(api, "/api/v1/pods", {}, lambda _: None)
-        self.reflector.start()
+        self.thread = started(self.reflector.start)
         self.held.begun.wait(60.0)
 
     def end(self) -> None:
         """Let the server answer after all."""
         self.held.over.set()
-        self.reflector._thread.join()
+        self.thread.join()
 
 
 def test_a_copy_ends_in_the_midst_of_a_list(api: Api, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +310,7 @@ def test_a_copy_ends_in_the_midst_of_a_list(api: Api, server: Server, monkeypatc
     followed = Followed(api, server, "/pods")
     try:
         followed.reflector.close()
-        assert not followed.reflector._thread.is_alive()
+        assert not followed.thread.is_alive()
     finally:
         followed.end()
 
@@ -314,14 +322,14 @@ def test_the_end_of_one_copy_leaves_others_requests_alone(
     monkeypatch.setattr("qioi.kubernetes.client.TIMEOUT", 600.0)
     followed = Followed(api, server, "/pods")
     other = Reflector(api, "/api/v1/other", {}, lambda _: None)
-    other.start()
+    thread = started(other.start)
     try:
         other.close(0.0)
-        assert followed.reflector._thread.is_alive()
+        assert followed.thread.is_alive()
     finally:
         followed.reflector.stop()
         followed.end()
-    other._thread.join()
+    thread.join()
     assert [path for path in server.asked if "other" in path] == []
 
 
