@@ -206,9 +206,8 @@ class Actor:
         return sum(want.decision.changes and self._differs(want) for want in wants)
 
     def _differs(self, want: Want) -> bool:
-        group, decision = want.cgroup, want.decision
-        before, after = (self._guard.raw(group, shares) for shares in (decision.previous, decision.shares))
-        return before != after and not self._guard.is_foreign(group)
+        group, decision, guard = want.cgroup, want.decision, self._guard
+        return not guard.is_same(group, decision.previous, decision.shares) and not guard.is_foreign(group)
 
     def _is_made(self, want: Want, share: int) -> bool:
         """Whether the share in force has moved to the one decided on, as near as a group's own unit allows."""
@@ -302,7 +301,7 @@ class Actor:
         guard, group, shares = self._guard, want.cgroup, want.decision.shares
         try:
             if want.placement.groups == (group,):
-                return (last := guard.last(group)) == shares or guard.raw(group, last) == guard.raw(group, shares)
+                return guard.is_same(group, guard.last(group), shares)
             return shares == guard.found(group) == guard.last(group) and all(
                 guard.last(one) == guard.found(one) for one in want.placement.groups if guard.holds(one)
             )
@@ -331,8 +330,9 @@ class Actor:
         for group, value in targets.items():
             if self._guard.is_foreign(group):
                 continue
-            if self._last(group) != value:  # where it can't be read, the guard finds out again, and says it
-                changes[group] = value
+            last = self._last(group)
+            if last is None or not self._guard.is_same(group, last, value):
+                changes[group] = value  # where it can't be read, the guard finds out again, and says it
         return changes
 
     def _last(self, group: str) -> int | None:

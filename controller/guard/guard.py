@@ -85,6 +85,10 @@ class Guard(Writer[str]):
         """Convert a share of a held group into its file's own unit."""
         return self._shares.raw(shares, self._held[path].original)
 
+    def is_same(self, path: str, one: int, other: int) -> bool:
+        """Whether two shares of a held group are one value in its file's own unit."""
+        return one == other or self.raw(path, one) == self.raw(path, other)
+
     def weigh(self, path: str) -> int | None:
         """Give the weight that a group was found with, in its file's own unit; ``None`` for one that is not held."""
         held = self._held.get(path)

@@ -277,13 +277,17 @@ def test_a_default_below_what_was_found_lowers_no_group_of_others(tmp_path: Path
     assert site.weight("docker") == 230
 
 
-def test_what_is_as_near_to_the_wish_as_the_kernels_unit_allows_is_not_decided_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("used", "group"), [({}, "docker/p"), (OUTSIDE, "docker")])
+def test_what_is_as_near_to_the_wish_as_the_kernels_unit_allows_is_not_decided_again(
+    tmp_path: Path, used: dict[str, float], group: str
+) -> None:
     """A weight of 100 can't stand for 1500 shares of 1024, nor for most others."""
     site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 1000, "law": "proportional"}})
-    site.toy.tps = {"red": 883.8}
+    site.toy.used, site.toy.tps = used, {"red": 883.8}
     site.run(2)
     assert site.component("peer0").wanted == 1500
-    assert site.component("peer0").share == 1495  # a weight of 146
+    assert site.component("peer0").share == 1495
+    assert site.weight(group) == 146
     before = site.snapshot.totals
     site.run(5)
     assert (site.snapshot.totals.decisions, site.snapshot.totals.writes) == (before.decisions, before.writes)
