@@ -18,7 +18,7 @@ from qioi.controller.announce import Said, news
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Outcome, Result
 from qioi.controller.levels.placement import Placement
-from qioi.controller.levels.wants import InForce, Want, groups_of
+from qioi.controller.levels.wants import InForce, Top, Want, groups_of, is_made, top_of
 from qioi.controller.other_lever import NO_OTHER_LEVER, OtherLever
 from qioi.controller.slicing import SliceState
 from qioi.kernel.errors import CgroupError, CgroupGoneError
@@ -168,7 +168,7 @@ class Actor:
                 else f"somebody else has put {names} original back: left alone for {pause:g} s"
             )
         taken = tuple(group for group in whose if guard.pause(group) is None)
-        share = self._effective(cgroup, placement)
+        share = top_of(guard, cgroup, placement).share
         foreign = any(map(guard.is_set_by_others, (cgroup, *placement.groups)))
         return InForce(share, guard.found(cgroup), placement, "; ".join(problems) or None, taken, foreign=foreign)
 
@@ -188,19 +188,6 @@ class Actor:
             return f"cannot act at {group}: {error}"
         return None
 
-    def _effective(self, cgroup: str, placement: Placement) -> int:
-        """Give the share at the level where it is highest, among those acted at and not foreign."""
-        guard, found = self._guard, self._guard.found(cgroup)
-        own = guard.last(cgroup)
-        if placement.groups == (cgroup,) or (own < found and not guard.is_foreign(cgroup)):
-            return own
-        shares = [
-            round(guard.last(group) * found / guard.found(group))
-            for group in placement.groups
-            if guard.holds(group) and not guard.is_foreign(group)
-        ]
-        return max(shares) if shares else own
-
     def count_changes(self, wants: Iterable[Want]) -> int:
         """Count the decisions that change a share, after rounding to the kernel's unit."""
         return sum(want.decision.changes and self._differs(want) for want in wants)
@@ -208,16 +195,6 @@ class Actor:
     def _differs(self, want: Want) -> bool:
         group, decision, guard = want.cgroup, want.decision, self._guard
         return not guard.is_same(group, decision.previous, decision.shares) and not guard.is_foreign(group)
-
-    def _is_made(self, want: Want, share: int) -> bool:
-        """Whether the share in force has moved to the one decided on, as near as a group's own unit allows."""
-        guard, decision, found = self._guard, want.decision, self._guard.found(want.cgroup)
-        raw = (
-            {guard.raw(group, round(guard.found(group) * one / found)) for one in (share, decision.shares)}
-            for group in want.placement.groups
-            if guard.holds(group)
-        )
-        return share != decision.previous and (share == decision.shares or any(len(values) == 1 for values in raw))
 
     def ours(self, wants: Iterable[Want]) -> list[Decision]:
         """Give the decisions about groups that nobody else has changed."""
@@ -233,15 +210,15 @@ class Actor:
         released = self._dry_out([want for want in wants if want.shown])
         ours = [want for want in wet if want.decision.component not in taken.components]
         decided = self.count_changes(ours)
-        shares, problems = self._write(ours)
+        tops, problems = self._write(ours)
         made = [Change(one.decision, one.decision.shares) for one in wet if one.decision.component in taken.made]
         made += [
-            Change(want.decision, shares[want.decision.component])
+            Change(want.decision, top.share)
             for want in ours
-            if want.decision.component in shares and self._is_made(want, shares[want.decision.component])
+            if (top := tops.get(want.decision.component)) is not None and is_made(self._guard, want, top)
         ]
         return Outcomes(
-            shares,
+            {name: top.share for name, top in tops.items()},
             problems,
             taken.notes,
             decided,
@@ -261,8 +238,8 @@ class Actor:
         names = [(want.decision.component, want.cgroup) for want in wants if want.cgroup in changed]
         return tuple(name for name, cgroup in names if self._restore(name, cgroup))
 
-    def _write(self, wants: Iterable[Want]) -> tuple[dict[str, int], dict[str, str]]:
-        """Write values that differ; give the shares in force and the problems afterwards, by component."""
+    def _write(self, wants: Iterable[Want]) -> tuple[dict[str, Top], dict[str, str]]:
+        """Write values that differ; give what is in force and the problems afterwards, by component."""
         wants = tuple(wants)
         for want in wants:
             if self._left.pop(want.cgroup, None) is not None:
@@ -281,13 +258,13 @@ class Actor:
                 problems |= {want.decision.component: outcome.message for want in behind[outcome.path]}
                 if outcome.result is Result.GONE:
                     self.let_go(outcome.path)
-        shares = {}
+        tops = {}
         for want in wants:
             try:
-                shares[want.decision.component] = self._effective(want.cgroup, want.placement)
+                tops[want.decision.component] = top_of(self._guard, want.cgroup, want.placement)
             except (CgroupError, KeyError):  # it went meanwhile: the next look says so
                 continue
-        return shares, problems
+        return tops, problems
 
     def _unfulfilled(self, wants: tuple[Want, ...]) -> list[Want]:
         """Leave out wants that are fulfilled, except those for a group that other wants name too."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -46,6 +47,13 @@ class Want(Struct, frozen=True):
     request: int | None = None
 
 
+class Top(NamedTuple):
+    """The group at which a component's share is highest, and that share in v1 units of the component."""
+
+    group: str
+    share: int
+
+
 def found_of(guard: Guard, want: Want) -> int:
     """Give the share that a component was found with, in the unit of its decision."""
     return guard.found(want.cgroup) if want.request is None else want.request
@@ -68,3 +76,25 @@ def groups_of(guard: Guard, want: Want, shares: int) -> Iterator[tuple[str, int]
             its = guard.found(group)
             least = round(its * found_of(guard, want) / found)
             yield group, max(least, min(MAX_SHARES, most, round(its * shares / found)))
+
+
+def top_of(guard: Guard, cgroup: str, placement: Placement) -> Top:
+    """Give the level where a component's share is highest, among those acted at and not foreign. CgroupError."""
+    found, own = guard.found(cgroup), Top(cgroup, guard.last(cgroup))
+    if placement.groups == (cgroup,) or (own.share < found and not guard.is_foreign(cgroup)):
+        return own
+    tops = (
+        Top(group, round(guard.last(group) * found / guard.found(group)))
+        for group in placement.groups
+        if guard.holds(group) and not guard.is_foreign(group)
+    )
+    return max(tops, key=lambda top: top.share, default=own)
+
+
+def is_made(guard: Guard, want: Want, top: Top) -> bool:
+    """Whether a share has moved to the one decided on, as near as its group's limits and own unit allow."""
+    previous, shares = want.decision.previous, want.decision.shares
+    if top.share in (previous, shares):
+        return top.share != previous
+    value = shares if top.group == want.cgroup else dict(groups_of(guard, want, shares))[top.group]
+    return guard.is_same(top.group, guard.last(top.group), value)

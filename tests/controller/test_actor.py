@@ -14,12 +14,16 @@ from owed_site import OUTSIDE, make
 from toy_daemon import ToySite
 
 from qioi.controller.acting import Actor, Change
+from qioi.controller.guard.guard import Guard
+from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.restore import Outcome, Result
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want
+from qioi.controller.levers.files import Files
 from qioi.controller.other_lever import NO_OTHER_LEVER, NoOtherLever, OtherLever, Taken
 from qioi.kernel.errors import CgroupError
-from qioi.model import Component, Decision, Role
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import MAX_SHARES, Component, Decision, Role
 
 PLACE = Placement(("docker/p",), "no foreign work")
 COMPONENT = Component("peer0", Role.PEER, "docker/p")
@@ -125,6 +129,51 @@ def test_a_change_that_the_kernels_unit_rounds_is_told_with_the_share_in_force(t
     less = replace(want(5000, 5120), placement=place)
     site.guard._journal.file.with_name("journal.new").mkdir()  # nothing can be written
     assert actor.act([less]).made == ()
+
+
+def test_a_raise_that_ends_at_the_most_that_a_group_can_have_is_told(tmp_path: Path) -> None:
+    """On cgroup v1, where a group above was found with so much that what is asked for is beyond its file's range."""
+    hierarchy = Hierarchy(1, tmp_path / "cgroup")
+    for group, shares in (("docker", 100_000), ("docker/p", 1024)):
+        hierarchy.folder(group).mkdir(parents=True)
+        (hierarchy.folder(group) / "cpu.shares").write_text(str(shares))
+    actor = Actor(Guard(hierarchy, Files(hierarchy), Journal(tmp_path)), lambda _: None)
+    place = Placement(("docker",), "")
+    actor.look_at([COMPONENT], {"docker/p": place})
+    asked = replace(want(8192), placement=place)
+    assert actor.act([asked]).made == (Change(asked.decision, 2684),)
+    assert (hierarchy.folder("docker") / "cpu.shares").read_text() == str(MAX_SHARES)
+
+
+def test_a_raise_up_to_the_limit_of_a_group_above_is_told(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    actor, place = actor_of(site), Placement(("docker/p", "docker"), "")
+    actor.act([want(2048)])
+    (site.hierarchy.mount / "docker/p/cpu.weight").write_text("800")
+    actor.look_at([COMPONENT], {"docker/p": place})
+    actor.act([replace(want(4096, 8192), placement=PLACE)])  # the write finds that it is somebody else's
+    assert actor.look_at([COMPONENT], {"docker/p": place})[0]["peer0"].share == 1024
+    asked = replace(want(8192), placement=place, limits={"docker": 2048})
+    assert actor.act([asked]).made == (Change(asked.decision, 2048),)
+
+
+def test_a_share_below_the_one_found_is_told_where_the_group_above_stays(tmp_path: Path) -> None:
+    """At a weight of 10 there is no 500 of 1024 shares: 5 stands for 512. Others are in the group above too."""
+    site = make(tmp_path)
+    (site.hierarchy.mount / "docker/p/cpu.weight").write_text("10")
+    actor, place = Actor(site.guard, lambda _: None), Placement(("docker",), "")
+    actor.look_at([COMPONENT], {"docker/p": place})
+    asked = replace(want(500), placement=place)
+    assert actor.act([asked]).made == (Change(asked.decision, 512),)
+    assert (site.weight("docker"), site.weight("docker/p")) == (100, 5)
+
+
+def test_a_raise_at_a_group_above_that_cannot_be_written_is_not_told(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    actor, place = Actor(site.guard, lambda _: None), Placement(("docker",), "")
+    actor.look_at([COMPONENT], {"docker/p": place})
+    site.guard.drop("docker")
+    assert actor.act([replace(want(2048, 4096), placement=place)]).made == ()
 
 
 class Takes(NoOtherLever):
