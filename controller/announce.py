@@ -38,3 +38,19 @@ def news(said: Said | None, original: int, share: int) -> tuple[Said | None, str
     if share < said.share * (1 - FALL):
         return Said(share, True), "release begun"
     return said, None
+
+
+class News:
+    """What was said last of each group's share."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, Said | None] = {}
+
+    def of(self, group: str, original: int, share: int) -> str | None:
+        """Take a group's new share in; give what is to be said, if anything."""
+        self._said[group], what = news(self._said.get(group), original, share)
+        return what
+
+    def forget(self, group: str) -> None:
+        """Forget a group that was put back or removed."""
+        self._said.pop(group, None)

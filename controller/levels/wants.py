@@ -1,4 +1,8 @@
-"""The share in force of a component and the share wanted for it, at the levels where it is acted on."""
+"""The share in force of a component and the share wanted for it, at the levels where it is acted on.
+
+A component's share stands to the one it was found with as the value of each group that it is acted at stands to that
+group's original.
+"""
 
 from __future__ import annotations
 
@@ -89,12 +93,3 @@ def top_of(guard: Guard, cgroup: str, placement: Placement) -> Top:
         if guard.holds(group) and not guard.is_foreign(group)
     )
     return max(tops, key=lambda top: top.share, default=own)
-
-
-def is_made(guard: Guard, want: Want, top: Top) -> bool:
-    """Whether a share has moved to the one decided on, as near as its group's limits and own unit allow."""
-    previous, shares = want.decision.previous, want.decision.shares
-    if top.share in (previous, shares):
-        return top.share != previous
-    value = shares if top.group == want.cgroup else dict(groups_of(guard, want, shares))[top.group]
-    return guard.is_same(top.group, guard.last(top.group), value)

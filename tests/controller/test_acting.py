@@ -156,11 +156,11 @@ def test_an_ancestor_that_cannot_be_let_go_of_is_said_once_and_tried_on(
     monkeypatch.setattr(site.guard._lever.access, "write", refuse)
     with caplog.at_level(logging.INFO, "qioi"):
         for _ in range(5):
-            site.daemon._actor._put_back(["docker"])
+            site.daemon._actor.act(())
     assert len([one for one in caplog.messages if one.startswith("docker: let go: failed")]) == 1
     monkeypatch.undo()
     with caplog.at_level(logging.INFO, "qioi"):
-        site.daemon._actor._put_back(["docker"])
+        site.daemon._actor.act(())
     assert site.weight("docker") == 100
     assert [one for one in caplog.messages if one.startswith("docker: let go: ok")]
 

@@ -131,18 +131,54 @@ def test_a_change_that_the_kernels_unit_rounds_is_told_with_the_share_in_force(t
     assert actor.act([less]).made == ()
 
 
+def actor_v1(folder: Path, shares: dict[str, int]) -> tuple[Actor, Hierarchy]:
+    """One over cgroup v1, whose groups have these shares."""
+    hierarchy = Hierarchy(1, folder / "cgroup")
+    for group, its in shares.items():
+        hierarchy.folder(group).mkdir(parents=True)
+        (hierarchy.folder(group) / "cpu.shares").write_text(str(its))
+    return Actor(Guard(hierarchy, Files(hierarchy), Journal(folder)), lambda _: None), hierarchy
+
+
 def test_a_raise_that_ends_at_the_most_that_a_group_can_have_is_told(tmp_path: Path) -> None:
     """On cgroup v1, where a group above was found with so much that what is asked for is beyond its file's range."""
-    hierarchy = Hierarchy(1, tmp_path / "cgroup")
-    for group, shares in (("docker", 100_000), ("docker/p", 1024)):
-        hierarchy.folder(group).mkdir(parents=True)
-        (hierarchy.folder(group) / "cpu.shares").write_text(str(shares))
-    actor = Actor(Guard(hierarchy, Files(hierarchy), Journal(tmp_path)), lambda _: None)
+    actor, hierarchy = actor_v1(tmp_path, {"docker": 100_000, "docker/p": 1024})
     place = Placement(("docker",), "")
     actor.look_at([COMPONENT], {"docker/p": place})
     asked = replace(want(8192), placement=place)
     assert actor.act([asked]).made == (Change(asked.decision, 2684),)
     assert (hierarchy.folder("docker") / "cpu.shares").read_text() == str(MAX_SHARES)
+
+
+def test_a_share_that_somebody_sets_first_as_it_is_wanted_is_no_problem_and_none_of_ours(tmp_path: Path) -> None:
+    actor, hierarchy = actor_v1(tmp_path, {"docker/p": 1024})
+    actor.look_at([COMPONENT], {"docker/p": PLACE})
+    (hierarchy.folder("docker/p") / "cpu.shares").write_text("2048")
+    outcomes = actor.act([want(2048)])
+    assert (outcomes.problems, outcomes.moved, outcomes.made) == ({}, False, ())
+    assert not actor.guard.changed()
+
+
+def test_a_component_whose_original_somebody_has_put_back_says_for_how_long_it_is_left_alone(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    actor = actor_of(site)
+    actor.act([want(4096)])
+    (site.hierarchy.mount / "docker/p/cpu.weight").write_text("100")
+    actor.act([want(8192, 4096)])
+    force = actor.look_at([COMPONENT], {"docker/p": PLACE})[0]["peer0"]
+    assert force.problem == "somebody else has put its original back: left alone for 60 s"
+    assert force.taken == ()
+
+
+def test_a_group_that_is_let_go_of_is_taken_as_it_is_in_the_next_look(tmp_path: Path) -> None:
+    site = make(tmp_path)
+    actor = actor_of(site)
+    actor.act([want(4096)])
+    actor.let_go("docker/p")
+    assert not site.guard.holds("docker/p")
+    assert actor.look_at([COMPONENT], {"docker/p": PLACE})[0]["peer0"].share == 1024
+    actor.act([want(2048)])
+    assert site.weight("docker/p") == 800
 
 
 def test_a_raise_up_to_the_limit_of_a_group_above_is_told(tmp_path: Path) -> None:
