@@ -17,7 +17,8 @@ from qioi.discovery.base import Discovery, Found, join
 from qioi.discovery.mine import OwnGroups
 from qioi.discovery.owners import EngineOwners
 from qioi.model import Component, Owner
-from qioi.settings.config import Config, PolicyConfig, policy
+from qioi.settings.config import Config, policy
+from qioi.settings.file import PolicyConfig
 from qioi.show.snapshot import Snapshot
 
 NOTHING_FOUND = Found()

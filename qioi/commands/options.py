@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qioi.commands.failing import fail
-from qioi.settings.config import STATE_DIR, Config, default_record_dir, load_config, survey
+from qioi.settings.config import Config, default_record_dir, load_config, survey
 from qioi.settings.documents import ConfigError
+from qioi.settings.file import STATE_DIR
 
 if TYPE_CHECKING:
     from rich.console import Console

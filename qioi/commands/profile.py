@@ -23,8 +23,9 @@ from qioi.lab.signals import ending_signals_interrupt
 from qioi.model.names import printable
 from qioi.monitor.profile.perf import ProfileError, record
 from qioi.monitor.profile.scheduling import Account, Recording, Row, by_component, by_role, row
-from qioi.settings.config import Config, groups_pattern, read_lab
+from qioi.settings.config import Config, read_lab
 from qioi.settings.documents import ConfigError
+from qioi.settings.file import groups_pattern
 from qioi.show.http import UnreachableError, get_json
 
 #: The role of a group that was named on the command line.

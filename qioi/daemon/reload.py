@@ -14,7 +14,7 @@ from qioi.daemon.notify import Notifier
 from qioi.daemon.site import Lack, warn_of
 from qioi.model.names import counted
 from qioi.settings.config import Config, discovers
-from qioi.settings.contradictions import contradictions
+from qioi.settings.contradictions import Watched, contradictions
 from qioi.settings.documents import ConfigError
 from qioi.settings.sections import DISCOVERIES
 from qioi.show.snapshot import Snapshot
@@ -102,7 +102,7 @@ class Reloader:
         other = [key for key in DISCOVERIES if getattr(config, key) != getattr(self.config, key)]
         if other:
             now = self._until_restart(config)
-            for problem in contradictions(now.components, now.policies, discovers(now), frozenset()):
+            for problem in contradictions(Watched(now.components, now.policies, discovers(now))):
                 yield f"{config.file}: {problem}; {', '.join(other)}: takes effect at the next start only"
 
 

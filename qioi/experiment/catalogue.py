@@ -18,7 +18,7 @@ from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_co
 from qioi.lab.systems import LEDGERS
 from qioi.processes.errors import LabError
 from qioi.settings import documents
-from qioi.settings.config import FileConfig
+from qioi.settings.file import FileConfig
 
 #: The word for all bundled experiments.
 ALL = "all"

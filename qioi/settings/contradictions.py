@@ -1,54 +1,201 @@
-"""Contradictions: what is wrong with a configuration of which each single value is right."""
+"""Contradictions: what is wrong with a configuration of which each single value is right.
+
+There is a rule for each. Keys that were left out, since they were wrong by themselves, count as given: nothing is said
+to be missing because of them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 
 from qioi.controller.policy import Policy
 from qioi.model import MAX_SHARES, MIN_SHARES, Component
+from qioi.settings.file import ComponentConfig, FileConfig, PolicyConfig, TlsConfig, counted
 from qioi.settings.salvage import Place
 from qioi.settings.sections import DISCOVERIES
 
 
-def contradictions(
-    components: tuple[Component, ...], policies: Mapping[str, Policy], discovering: bool, left_out: Set[Place]
-) -> Iterator[str]:
-    """Name them. When ``discovering``, more components may be found later.
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a configuration has the daemon watch.
 
-    Of what was ``left_out``, since it was wrong by itself, nothing is said to be missing.
+    ``discovers`` says that more components may be found later, and ``left_out`` are places in the file. ``later`` is
+    the policy of channels that may be found later; ``None``: none will be.
     """
-    discovering = discovering or any(place[0] in DISCOVERIES for place in left_out)
-    whole = not any(place[0] in ("components", "channels", "defaults", "lab") for place in left_out)
-    if whole and not components and not discovering:
+
+    components: tuple[Component, ...]
+    policies: Mapping[str, Policy]
+    discovers: bool
+    left_out: Set[Place] = field(default_factory=frozenset)
+    later: Policy | None = None
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether components may be found later, or would be if what was left out were right."""
+        return self.discovers or any(place[0] in DISCOVERIES for place in self.left_out)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all components and policies of the file are here."""
+        return not any(place[0] in ("components", "channels", "defaults", "lab") for place in self.left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file's keys, and all components that it lists, those of its lab included."""
+
+    keys: FileConfig
+    listed: tuple[ComponentConfig, ...]
+    discovers: bool
+    left_out: Set[Place]
+
+    @property
+    def sourced(self) -> tuple[ComponentConfig, ...]:
+        """Give the listed components; none where a ``log`` or a ``metrics_url`` was left out, which might be theirs."""
+        return () if any(place[-1] in ("log", "metrics_url") for place in self.left_out) else self.listed
+
+
+def contradictions(watched: Watched) -> Iterator[str]:
+    """Name what is wrong with what is watched."""
+    for rule in RULES:
+        yield from rule(watched)
+
+
+def conflicts(written: Written) -> Iterator[str]:
+    """Name the keys of a file that exclude or need each other."""
+    for rule in KEY_RULES:
+        yield from rule(written)
+
+
+# ---- what is watched
+
+
+def components_missing(watched: Watched) -> Iterator[str]:
+    """There is a component, or one may be found."""
+    if watched.is_whole and not watched.components and not watched.may_grow:
         sections = " or ".join(f"`{section}`" for section in DISCOVERIES)
         yield f"components: none: accepted is at least one, here, in the folder named by `lab`, or a section {sections}"
-    for key, names in (("name", [c.name for c in components]), ("cgroup", [c.cgroup for c in components])):
-        for name in (name for name, count in Counter(names).items() if count > 1):
-            yield f"components: {key} {name!r}: more than once: accepted is one component each"
-    if whole and components and not policies and not discovering:
+
+
+def components_alike(watched: Watched) -> Iterator[str]:
+    """No two components have a name or a group in common."""
+    for key in ("name", "cgroup"):
+        for value, count in Counter(getattr(one, key) for one in watched.components).items():
+            if count > 1:
+                yield f"components: {key} {value!r}: more than once: accepted is one component each"
+
+
+def channels_missing(watched: Watched) -> Iterator[str]:
+    """There is a channel, or one may be found."""
+    if watched.is_whole and watched.components and not watched.policies and not watched.may_grow:
         yield "channels: none: accepted is at least one, here or among the channels of a component"
-    for channel, one in policies.items():
-        key = f"channels.{channel}"
-        owed = one.threshold is not None or one.auto or spoilt(channel, left_out, "law", "threshold")
-        if not discovering and one.kind.needs_threshold and not owed:
-            yield f"{key}.threshold: missing: law {one.law} needs a number of transactions per second > 0"
-        logged = [c for c in components if (c.log or c.metrics_url) and (not c.channels or channel in c.channels)]
-        if whole and components and not discovering and not logged:
-            yield f"{key}: no component with a `log` serves it, nor one with a `metrics_url`: accepted is either"
 
 
-def shares_apart(policies: Mapping[str, Policy], defaults: Policy | None, left_out: Set[Place]) -> Iterator[str]:
-    """Name policies of which the floor, the default and the ceiling are not in this order.
+def thresholds_missing(watched: Watched) -> Iterator[str]:
+    """A law that raises by what a channel is owed is told that."""
+    for channel, one in watched.policies.items():
+        owed = one.threshold is not None or one.auto or spoilt(channel, watched.left_out, "law", "threshold")
+        if not watched.may_grow and one.kind.needs_threshold and not owed:
+            need = f"law {one.law} needs a number of transactions per second > 0"
+            yield f"channels.{channel}.threshold: missing: {need}"
 
-    ``defaults`` is the policy of channels that may be found later; a channel that has its shares repeats no problem.
-    """
-    if defaults is not None and not spoilt("", left_out, "floor", "default", "ceiling"):
-        yield from (f"defaults.{problem}" for problem in out_of_order(defaults))
-    for channel, one in policies.items():
-        known = defaults is not None and shares(one) == shares(defaults)
+
+def channels_unserved(watched: Watched) -> Iterator[str]:
+    """A channel's commits are to be seen somewhere."""
+    if not watched.is_whole or not watched.components or watched.may_grow:
+        return
+    sources = [one for one in watched.components if one.log or one.metrics_url]
+    for channel in watched.policies:
+        if not any(not one.channels or channel in one.channels for one in sources):
+            yield (
+                f"channels.{channel}: no component with a `log` serves it, nor one with a `metrics_url`: accepted is "
+                "either"
+            )
+
+
+def shares_apart(watched: Watched) -> Iterator[str]:
+    """The floor, the default and the ceiling are in this order; a channel with the defaults' repeats no problem."""
+    later, left_out = watched.later, watched.left_out
+    if later is not None and not spoilt("", left_out, "floor", "default", "ceiling"):
+        yield from (f"defaults.{problem}" for problem in out_of_order(later))
+    for channel, one in watched.policies.items():
+        known = later is not None and shares(one) == shares(later)
         if not known and not spoilt(channel, left_out, "floor", "default", "ceiling"):
             yield from (f"channels.{channel}.{problem}" for problem in out_of_order(one))
+
+
+RULES: tuple[Callable[[Watched], Iterator[str]], ...] = (
+    components_missing,
+    components_alike,
+    channels_missing,
+    thresholds_missing,
+    channels_unserved,
+    shares_apart,
+)
+
+
+# ---- the file's keys
+
+
+def cluster_not_alone(written: Written) -> Iterator[str]:
+    """A cluster says itself what a file says elsewhere."""
+    keys = written.keys
+    elsewhere = (one for one in (keys.docker, keys.podman, keys.containerd, keys.systemd) if one is not None)
+    alone = (*written.listed, *keys.channels, *keys.mine, *elsewhere)
+    if keys.kubernetes is not None and (alone or keys.defaults != PolicyConfig()):
+        others = "components, lab, docker, podman, containerd, systemd, channels, defaults and mine"
+        yield (
+            f"kubernetes: {others}: accepted without a cluster only: there, components are pods, clients too, and "
+            "channels IsolationPolicy objects"
+        )
+
+
+def counters_unserved(written: Written) -> Iterator[str]:
+    """A counter of commits is on some component's page."""
+    if not written.listed or written.discovers or written.left_out:
+        return
+    metered = [one for one in written.listed if one.metrics_url is not None and one.source != "log"]
+    for channel in counted(written.keys, written.keys.channels):
+        if not any(not one.channels or channel in one.channels for one in metered):
+            yield f"channels.{channel}.throughput: no component with a `metrics_url` serves it: accepted is one or more"
+
+
+def actuator_unknown(written: Written) -> Iterator[str]:
+    """The engine that is to move shares is named."""
+    if written.keys.actuator == "docker" and written.keys.docker is None and ("docker",) not in written.left_out:
+        yield "actuator: docker: accepted together with a section `docker` only"
+
+
+def sources_missing(written: Written) -> Iterator[str]:
+    """A component has the source that it is to be read from."""
+    for one in written.sourced:
+        if one.source == "metrics" and one.metrics_url is None:
+            yield f"components: {one.name}: source metrics: accepted together with a `metrics_url` only"
+        if one.source == "log" and one.log is None:
+            yield f"components: {one.name}: source log: accepted together with a `log` only"
+
+
+def tls_unused(written: Written) -> Iterator[str]:
+    """What https takes is given for https only, and a certificate with its key."""
+    for one in written.sourced:
+        if one.metrics_tls != TlsConfig() and not (one.metrics_url or "").startswith("https://"):
+            yield f"components: {one.name}: metrics_tls: accepted together with a `metrics_url` of https only"
+        if (one.metrics_tls.certificate is None) != (one.metrics_tls.key is None):
+            yield f"components: {one.name}: metrics_tls: certificate and key: accepted together only"
+
+
+KEY_RULES: tuple[Callable[[Written], Iterator[str]], ...] = (
+    cluster_not_alone,
+    counters_unserved,
+    actuator_unknown,
+    sources_missing,
+    tls_unused,
+)
+
+
+# ---- what the rules share
 
 
 def out_of_order(one: Policy) -> Iterator[str]:

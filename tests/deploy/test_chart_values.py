@@ -10,7 +10,8 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from qioi.settings.config import FileConfig, load_config
+from qioi.settings.config import load_config
+from qioi.settings.file import FileConfig
 
 CHART = Path(__file__).parents[2] / "deploy/k8s/chart"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

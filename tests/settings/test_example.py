@@ -13,14 +13,14 @@ from pydantic import BaseModel
 from qioi.controller.policy import Policy
 from qioi.discovery.containerd import DEFAULT_STATE
 from qioi.model import CEILING
-from qioi.settings.config import (
+from qioi.settings.config import load_config
+from qioi.settings.file import (
     ComponentConfig,
     FileConfig,
     MetricsConfig,
     OwnConfig,
     PolicyConfig,
     ThroughputConfig,
-    load_config,
 )
 from qioi.settings.kubernetes import KubernetesConfig
 from qioi.settings.salvage import sift
