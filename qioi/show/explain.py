@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
-
-from msgspec import to_builtins
 
 from qioi.controller.levels.placement import Placement
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.model import Working
 from qioi.model.names import few
+from qioi.show.explanation import Clamp, Explanation, ForeignWork, Inputs, Leadership, Move, Standing, ThreadSlice
 from qioi.show.foreign import busiest, folder_of
-from qioi.show.snapshot import ComponentState, Snapshot
+from qioi.show.snapshot import ChannelState, ComponentState, Snapshot
 
 #: Siblings named at one level; the others are counted.
 NAMED = 8
@@ -20,74 +19,75 @@ NAMED = 8
 ACCEPTED = 20
 
 
-def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> dict[str, Any]:
-    """Give the last decision about a component as plain values; KeyError says which names are accepted."""
+def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> Explanation:
+    """Explain the last decision about a component; KeyError says which names are accepted."""
     state = next((one for one in snapshot.components if one.name == name), None)
     if state is None:
         known = few((one.name for one in snapshot.components), ACCEPTED)
         raise KeyError(f"component {name!r}: not watched: accepted are {known or 'none: nothing is watched'}")
     channel = next((one for one in snapshot.channels if one.name == state.channel), None)
-    working = state.working
-    return {
-        "component": state.name,
-        "role": state.role,
-        "time": snapshot.time,
-        "period": snapshot.period,
-        "early": snapshot.early,
-        "inputs": {
-            "channel": state.channel,
-            "throughput": channel.throughput if channel else None,
-            "threshold": channel.threshold if channel else None,
-            "threshold_source": channel.source if channel else None,
-            "evidence": to_builtins(channel.evidence) if channel and channel.evidence else None,
-            "commit_age": channel.age if channel else None,
-            "delay": state.delay,
-            "waiting_share": state.waiting_share,
-            "cores": state.cores,
-            "host_idle": snapshot.host.idle if snapshot.host else None,
-            "host_foreign": snapshot.host.foreign if snapshot.host else None,
-            "foreigners": [
-                {"group": one.group, "cores": one.cores, "processes": busiest(folder_of(one.group, hierarchy))}
-                for one in snapshot.foreigners
-            ],
-            "io_pressure": snapshot.io_pressure,
-        },
-        "bottleneck": to_builtins(channel.bottleneck) if channel else None,
-        "limit": to_builtins(state.limit) if state.limit else None,
-        "leadership": {"lost": channel.leaders_lost, "orderer_floor": channel.orderer_floor} if channel else None,
-        "law": channel.law if channel else None,
-        "rule": working.rule if working else None,
-        "reason": state.reason,
-        "error": state.error,
-        "step": step(state),
-        "clamp": None
-        if working is None
-        else {
-            "floor": working.floor,
-            "ceiling": working.ceiling,
-            "wanted": working.wanted,
-            "bounded": not working.floor <= working.wanted <= working.ceiling,
-        },
-        "idle_groups": list(snapshot.idle_groups),
-        "slices": {
-            "mode": snapshot.slices.mode,
-            "text": snapshot.slices.text,
-            "nanoseconds": snapshot.slices.slices.get(name),
-        },
-        "boosts": to_builtins(snapshot.boosts) if snapshot.boosts else None,
-        "result": {
-            "previous": state.previous,
-            "decided": state.wanted,
-            "in_force": state.share,
-            "original": state.original,
-            "dry_run": snapshot.dry_run,
-            "problem": state.problem,
-        },
-        "acted_at": list(state.placement.groups) if state.placement else [state.cgroup],
-        "actuator": actuator(snapshot, name),
-        "level_reason": state.placement.why if state.placement else None,
-        "levels": list(levels(hierarchy, state.cgroup, state.placement)),
-    }
+    return Explanation(
+        component=state.name,
+        role=state.role,
+        time=snapshot.time,
+        period=snapshot.period,
+        early=snapshot.early,
+        inputs=inputs(snapshot, state, channel, hierarchy),
+        bottleneck=channel.bottleneck if channel else None,
+        limit=state.limit,
+        leadership=Leadership(lost=channel.leaders_lost, orderer_floor=channel.orderer_floor) if channel else None,
+        law=channel.law if channel else None,
+        rule=state.working.rule if state.working else None,
+        reason=state.reason,
+        error=state.error,
+        step=step(state),
+        clamp=clamp(state.working) if state.working else None,
+        idle_groups=snapshot.idle_groups,
+        slices=ThreadSlice(
+            mode=snapshot.slices.mode, text=snapshot.slices.text, nanoseconds=snapshot.slices.slices.get(name)
+        ),
+        boosts=snapshot.boosts,
+        result=Move(
+            previous=state.previous,
+            decided=state.wanted,
+            in_force=state.share,
+            original=state.original,
+            dry_run=snapshot.dry_run,
+            problem=state.problem,
+        ),
+        acted_at=state.placement.groups if state.placement else (state.cgroup,),
+        actuator=actuator(snapshot, name),
+        level_reason=state.placement.why if state.placement else None,
+        levels=tuple(levels(hierarchy, state.cgroup, state.placement)),
+    )
+
+
+def inputs(snapshot: Snapshot, state: ComponentState, channel: ChannelState | None, hierarchy: Hierarchy) -> Inputs:
+    """Give what the decision rests on; the groups of foreign work are looked into now."""
+    return Inputs(
+        channel=state.channel,
+        throughput=channel.throughput if channel else None,
+        threshold=channel.threshold if channel else None,
+        threshold_source=channel.source if channel else None,
+        evidence=channel.evidence if channel else None,
+        commit_age=channel.age if channel else None,
+        delay=state.delay,
+        waiting_share=state.waiting_share,
+        cores=state.cores,
+        host_idle=snapshot.host.idle if snapshot.host else None,
+        host_foreign=snapshot.host.foreign if snapshot.host else None,
+        foreigners=tuple(
+            ForeignWork(group=one.group, cores=one.cores, processes=tuple(busiest(folder_of(one.group, hierarchy))))
+            for one in snapshot.foreigners
+        ),
+        io_pressure=snapshot.io_pressure,
+    )
+
+
+def clamp(working: Working) -> Clamp:
+    """Say how a law's bounds met what its rule asked for."""
+    bounded = not working.floor <= working.wanted <= working.ceiling
+    return Clamp(floor=working.floor, ceiling=working.ceiling, wanted=working.wanted, bounded=bounded)
 
 
 def actuator(snapshot: Snapshot, name: str) -> str | None:
@@ -105,12 +105,10 @@ def step(state: ComponentState) -> float | None:
     return state.working.wanted - state.previous
 
 
-def levels(hierarchy: Hierarchy, cgroup: str, placement: Placement | None = None) -> Iterator[dict[str, Any]]:
+def levels(hierarchy: Hierarchy, cgroup: str, placement: Placement | None = None) -> Iterator[Standing]:
     """Look at every level from the component up: a weight counts among its siblings only.
 
-    ``foreign`` is how many CPUs siblings used that are no components, ``acted`` whether it is raised there.
-    Values are in the kernel's own unit. ``part`` is what the group gets of its parent's CPU while
-    every sibling is busy. A group that vanishes meanwhile is left out.
+    A group that vanishes meanwhile is left out.
     """
     foreign = {level.group: level.foreign for level in placement.levels} if placement else {}
     for path in (PurePosixPath(cgroup), *PurePosixPath(cgroup).parents):
@@ -121,16 +119,16 @@ def levels(hierarchy: Hierarchy, cgroup: str, placement: Placement | None = None
             continue
         siblings = dict(weights(hierarchy, hierarchy.folder(str(path)).parent, path.name))
         largest = sorted(siblings, key=lambda name: -siblings[name])[:NAMED]
-        yield {
-            "group": str(path),
-            "file": hierarchy.file,
-            "value": own,
-            "siblings": {name: siblings[name] for name in largest},
-            "others": len(siblings) - len(largest),
-            "part": own / max(1, own + sum(siblings.values())),  # a group that is idle may have no weight
-            "foreign": foreign.get(str(path)),
-            "acted": str(path) in (placement.groups if placement else (cgroup,)),
-        }
+        yield Standing(
+            group=str(path),
+            file=hierarchy.file,
+            value=own,
+            siblings={name: siblings[name] for name in largest},
+            others=len(siblings) - len(largest),
+            part=own / max(1, own + sum(siblings.values())),  # a group that is idle may have no weight
+            foreign=foreign.get(str(path)),
+            acted=str(path) in (placement.groups if placement else (cgroup,)),
+        )
 
 
 def weights(hierarchy: Hierarchy, parent: Path, but: str) -> Iterator[tuple[str, int]]:

@@ -1,7 +1,7 @@
 """The OpenAPI document of the daemon's HTTP API: what is served where, and what the answers look like.
 
-Schemas come from the very values that are sent (qioi.show.snapshot); a test calls every route of a real daemon and
-holds its answers against this document.
+Schemas come from the very values that are sent (qioi.show.snapshot, qioi.show.explanation); a test calls every route of
+a real daemon and holds its answers against this document.
 """
 
 from __future__ import annotations
@@ -14,20 +14,13 @@ from typing import Any
 
 from msgspec.json import schema_components
 
-from qioi.controller.findings.bottleneck import Bottleneck
-from qioi.controller.laws.learned import Evidence
-from qioi.controller.levels.cap import Held
+from qioi.show.explanation import Explanation
 from qioi.show.snapshot import Snapshot
 
 Schema = dict[str, Any]
 
 PLACE = "#/components/schemas/{name}"
 TEXT: Schema = {"type": "string"}
-OPTIONAL_TEXT: Schema = {"type": ["string", "null"]}
-NUMBER: Schema = {"type": "number"}
-OPTIONAL_NUMBER: Schema = {"type": ["number", "null"]}
-INTEGER: Schema = {"type": "integer"}
-OPTIONAL_INTEGER: Schema = {"type": ["integer", "null"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,76 +68,6 @@ def record(**fields: Schema) -> Schema:
     return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
 
 
-def optional(schema: Schema) -> Schema:
-    """Describe what may be null."""
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def explanation() -> Schema:
-    """Describe what qioi.show.explain gives. Shares are in cgroup v1 units, a level's values in the kernel's own."""
-    return record(
-        component=TEXT,
-        role=TEXT,
-        time=NUMBER,
-        period=NUMBER,
-        early=OPTIONAL_TEXT,
-        inputs=record(
-            channel=OPTIONAL_TEXT,
-            throughput=OPTIONAL_NUMBER,
-            threshold=OPTIONAL_NUMBER,
-            threshold_source=OPTIONAL_TEXT,
-            evidence=optional(reference("Evidence")),
-            commit_age=OPTIONAL_NUMBER,
-            delay=OPTIONAL_NUMBER,
-            waiting_share=OPTIONAL_NUMBER,
-            cores=OPTIONAL_NUMBER,
-            host_idle=OPTIONAL_NUMBER,
-            host_foreign=OPTIONAL_NUMBER,
-            foreigners={
-                "type": "array",
-                "items": record(group=TEXT, cores=NUMBER, processes={"type": "array", "items": TEXT}),
-            },
-            io_pressure=OPTIONAL_NUMBER,
-        ),
-        bottleneck=optional(reference("Bottleneck")),
-        limit=optional(reference("Limit")),
-        leadership=optional(record(lost=INTEGER, orderer_floor=NUMBER)),
-        law=OPTIONAL_TEXT,
-        rule=OPTIONAL_TEXT,
-        reason=TEXT,
-        error=OPTIONAL_NUMBER,
-        step=OPTIONAL_NUMBER,
-        clamp=optional(record(floor=INTEGER, ceiling=INTEGER, wanted=NUMBER, bounded={"type": "boolean"})),
-        idle_groups={"type": "array", "items": TEXT},
-        slices=record(mode=TEXT, text=TEXT, nanoseconds=OPTIONAL_INTEGER),
-        boosts=optional(reference("Held")),
-        result=record(
-            previous=OPTIONAL_INTEGER,
-            decided=OPTIONAL_INTEGER,
-            in_force=OPTIONAL_INTEGER,
-            original=OPTIONAL_INTEGER,
-            dry_run={"type": "boolean"},
-            problem=OPTIONAL_TEXT,
-        ),
-        acted_at={"type": "array", "items": TEXT},
-        level_reason=OPTIONAL_TEXT,
-        actuator=OPTIONAL_TEXT,
-        levels={
-            "type": "array",
-            "items": record(
-                group=TEXT,
-                file=TEXT,
-                value=INTEGER,
-                siblings={"type": "object", "additionalProperties": INTEGER},
-                others=INTEGER,
-                part=NUMBER,
-                foreign=OPTIONAL_NUMBER,
-                acted={"type": "boolean"},
-            ),
-        },
-    )
-
-
 def reference(name: str) -> Schema:
     """Point at a schema."""
     return {"$ref": PLACE.format(name=name)}
@@ -153,12 +76,11 @@ def reference(name: str) -> Schema:
 @cache
 def schemas() -> dict[str, Schema]:
     """Give every schema by its name."""
-    _, named = schema_components((Snapshot, Evidence, Bottleneck, Held), ref_template=PLACE)
+    _, named = schema_components((Snapshot, Explanation), ref_template=PLACE)
     for schema in named.values():
         if "properties" in schema:  # every field is always sent
             schema |= {"required": list(schema["properties"]), "additionalProperties": False}
     return named | {
-        "Explanation": explanation(),
         "Message": record(message=TEXT),
         "OpenAPI": {"type": "object", "required": ["openapi", "info", "paths", "components"]},
     }

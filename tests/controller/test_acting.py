@@ -28,15 +28,15 @@ def test_interferers_outside_are_met_at_the_group_they_stand_beside(tmp_path: Pa
     assert (site.weight("docker/p"), site.weight("docker/o")) == (100, 100)
     assert (site.component("peer0").share, site.component("peer0").original) == (4096, 1024)
     document = explain(site.snapshot, "peer0", site.hierarchy)
-    assert document["acted_at"] == ["docker"]
+    assert document.acted_at == ("docker",)
     shown = site.snapshot.document()
     (said,) = raised_above(shown)
     assert said.startswith("Raised is docker (components in it: 2), since foreign work runs outside of it")
     for one in shown["components"]:
         one["share"] = one["original"]
     assert list(raised_above(shown)) == []
-    assert [level["acted"] for level in document["levels"]] == [False, True]
-    assert document["levels"][1]["foreign"] == pytest.approx(1.8)
+    assert [level.acted for level in document.levels] == [False, True]
+    assert document.levels[1].foreign == pytest.approx(1.8)
     assert dict(lines(document))["acts at"].startswith("docker: foreign work of 1.8 CPUs")
     assert 'qioi_component_acted_at{component="peer0",group="docker",role="peer"} 1.0' in render(site.snapshot).decode()
     assert json.loads((tmp_path / "state" / "journal").read_text().splitlines()[-1].partition(" ")[2])

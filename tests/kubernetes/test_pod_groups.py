@@ -121,9 +121,9 @@ def test_the_level_that_matters_by_class_is_chosen_and_shown(
     placement = Levels().step(0.0, [component], used, 2, [])[component]
     assert placement.groups == (pod,)  # the innermost that is ours, either way
     assert ("which the kubelet rewrites" in placement.why) != met
-    shown = {one["group"]: one for one in explained(Hierarchy(version, tmp_path), component, placement)}
-    assert [group for group, one in shown.items() if one["acted"]] == [pod]
+    shown = {one.group: one for one in explained(Hierarchy(version, tmp_path), component, placement)}
+    assert [group for group, one in shown.items() if one.acted] == [pod]
     where = next(group for group in chain(pod) if parent_of(group) in chain(beside))
-    assert shown[where]["foreign"] == pytest.approx(1.5)
+    assert shown[where].foreign == pytest.approx(1.5)
     assert (where == pod) == met
-    assert shown[pod]["file"] == file
+    assert shown[pod].file == file

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.json import decode
 from msgspec.structs import replace
 from rich.console import Console
 from running import Site, end
@@ -24,7 +24,9 @@ from qioi.kernel.cpu_accounts import find_cpu_accounts
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Foreigner
 from qioi.show.explain import explain
+from qioi.show.explanation import Explanation
 from qioi.show.foreign import busiest, folder_of, processes, why_not_mine
+from qioi.show.snapshot import encode
 from qioi.show.top import History, view
 
 BATCH = (Foreigner("batch", 1.25), Foreigner("/", 0.5))
@@ -60,7 +62,7 @@ def test_status_top_and_explain_name_them(toy: ToySite, capsys: pytest.CaptureFi
     console.print(view(document, History(), 140))
     assert "Foreign work, in CPUs: batch 1.25, / 0.50" in console.export_text()
     explained = explain(toy.snapshot, "peer0", toy.hierarchy)
-    assert ("", "foreign: batch uses 1.25 CPUs: none seen") in list(lines(json.loads(json.dumps(explained))))
+    assert ("", "foreign: batch uses 1.25 CPUs: none seen") in list(lines(decode(encode(explained), type=Explanation)))
 
 
 def test_what_a_groups_maker_has_called_it_is_no_order_to_the_terminal(
@@ -76,7 +78,7 @@ def test_what_a_groups_maker_has_called_it_is_no_order_to_the_terminal(
     console = Console(width=140, record=True, file=open(os.devnull, "w"))  # noqa: PTH123, SIM115
     console.print(view(document, History(), 140))
     shown += console.export_text(styles=False)
-    shown += str(list(lines(json.loads(json.dumps(explain(toy.snapshot, "peer0", toy.hierarchy))))))
+    shown += str(list(lines(decode(encode(explain(toy.snapshot, "peer0", toy.hierarchy)), type=Explanation))))
     assert shown.count("batch/ [2K ]52;c;ZXZpbA== ") == 3
     assert "\x1b" not in shown
 

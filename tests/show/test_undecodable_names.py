@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
@@ -29,6 +30,7 @@ from qioi.model import Foreigner
 from qioi.model.names import printable
 from qioi.monitor.commits.sources import SourceState
 from qioi.show.explain import explain
+from qioi.show.explanation import Explanation
 from qioi.show.http import RefusedError, get_json, request_json, serve_unix
 from qioi.show.metrics import Meter, render
 from qioi.show.publisher import Orders, Publisher
@@ -109,7 +111,7 @@ def test_a_terminal_shows_them_escaped(site: ToySite, monkeypatch: pytest.Monkey
     document = site.snapshot.document()
     show(document)
     Console(width=140, file=sys.stdout).print(view(document, History(), 140))
-    for key, text in lines(get_explained(site)):
+    for key, text in lines(convert(get_explained(site), Explanation)):
         print(key, text)
     sys.stdout.flush()
     shown = raw.getvalue().decode()

@@ -124,5 +124,6 @@ def test_a_runaway_chaincode_goes_back_while_the_others_are_raised_against_it(tm
     site.run(40)
     assert {name: site.weight(f"g/{name}") > 100 for name in names} == {"peer0": True, "orderer0": True, "cc0": False}
     document = explain(site.snapshot, "cc0", site.hierarchy)
-    assert ("finding", document["limit"]["text"]) in list(lines(document))
+    assert document.limit is not None
+    assert ("finding", document.limit.text) in list(lines(document))
     assert any(note.startswith("cc0: burns: a committed transaction takes") for note in notes(site.snapshot.document()))

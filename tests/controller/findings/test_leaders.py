@@ -14,6 +14,7 @@ from qioi.commands.status import notes
 from qioi.model import Component, HostLoad, LeaderChange, Role
 from qioi.monitor.logs.component_logs import LogChannels
 from qioi.show.explain import explain
+from qioi.show.explanation import Leadership
 from qioi.show.metrics import render
 
 LINE = "2026-01-01 10:00:00.000 UTC 0001 INFO [etcdraft] run -> Raft leader changed: {} channel={} node=1\n"
@@ -51,7 +52,7 @@ def test_orderers_keep_a_floor_until_the_interference_ends(tmp_path: Path, caplo
     assert (site.weight("g/o"), site.weight("g/p"), site.weight("g/q")) == (200, 100, 100)
     assert any("Raft leader changed: 1 -> 0 (o) beside interference" in one.message for one in caplog.records)
     document = explain(site.snapshot, "o", site.hierarchy)
-    assert document["leadership"] == {"lost": 1, "orderer_floor": 2.0}
+    assert document.leadership == Leadership(lost=1, orderer_floor=2.0)
     assert "orderers keep 2 times their default" in dict(lines(document))["leaders"]
     assert any("leaders lost beside interference: 1; orderers" in note for note in notes(site.snapshot.document()))
     assert 'qioi_channel_orderer_floor_ratio{channel="red"} 2.0' in render(site.snapshot).decode()
