@@ -31,6 +31,7 @@ from qioi.lab.replica import Replica, replicas
 from qioi.lab.signals import uninterrupted
 from qioi.lab.site import PATIENCE, Manner, Say, Site, silent
 from qioi.lab.systems import KILLED, SYSTEMS, System
+from qioi.lab.watched import Watched, begun_at, watched
 from qioi.model import Role
 from qioi.processes.after_death import AfterDeath
 from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
@@ -75,6 +76,7 @@ class Lab:
         self._name = GROUP_PREFIX + digest_of(self.directory)
         self._hierarchy = hierarchy or find_hierarchy()
         self._site: Site | None = None
+        self._watched: tuple[Watched, ...] | None = None
         self._elsewhere: Path | None = None
         self._orphan_cleanup: AfterDeath | None = None
         engine = self._marked(1)
@@ -170,9 +172,15 @@ class Lab:
         return network
 
     def check(self) -> None:
-        """Raise with the end of its log if a node that this process started has ended."""
+        """Raise with the end of its log if a node has ended; of another process' lab, one that its state names."""
         if self._site is not None:
             self._site.check()
+            return
+        if self._watched is None:
+            logs = {node.name: node.log for node in self.network().nodes}
+            self._watched = watched(self.state(), logs)
+        for one in self._watched:
+            one.check()
 
     def _write_state(self, network: Network, pids: Mapping[str, int]) -> None:
         components = [
@@ -200,6 +208,7 @@ class Lab:
             "cgroup_root": self.tree.parent if isinstance(self.tree, Containers) else self.tree.name,
             "components": components,
             "pids": dict(pids),
+            "begun": {name: begun_at(pid) for name, pid in pids.items()},
         }
         temporary = self.state_file.with_suffix(".new")
         temporary.write_text(json.dumps(state, indent=2) + "\n")

@@ -15,10 +15,14 @@ import click
 import pytest
 from click.testing import CliRunner
 from lab_bench import ArmInTime, Place, by_hand, placed
+from ports import reserved
+from waiting import until
 
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan
+from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt
+from qioi.model import Role
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
 
@@ -116,6 +120,23 @@ def test_a_network_that_is_up_is_measured_by_one_benchmark(tmp_path: Path, monke
         Place("toy", 17_000, None, tmp_path).network(up),
     ):
         pass
+
+
+@pytest.mark.slow
+def test_a_killed_node_of_a_network_that_is_up_is_noticed(tmp_path: Path) -> None:
+    up = Lab(tmp_path / "up")
+    with reserved() as port:
+        up.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=port), die_with_parent=True)
+        try:
+            with Place("toy", port, None, tmp_path).network(up.directory) as (lab, network):
+                lab.check()
+                peer = next(node.name for node in network.nodes if node.role is Role.PEER)
+                lab.tree.group(peer).signal(signal.SIGKILL)
+                until(lambda: not lab.tree.group(peer).pids())
+                with pytest.raises(LabError, match=rf"{peer} \(process \d+\) ended; its log ends:"):
+                    lab.check()
+        finally:
+            up.down()
 
 
 @pytest.mark.parametrize(("warmup", "come", "arrival"), [(5, None, 1.5), (20, None, 3), (8, 0.3, 8.3), (20, -10, 10)])
