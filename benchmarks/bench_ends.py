@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 
 import click
 import yaml
-from bench_laws import Laws, Sent
+from bench_laws import Laws
 from fixed_load import kept_load
 from lab_bench import Place, by_hand, in_turn, placed
+from laws_asked import Sent, system_of
 from laws_figures import ALONE, Row, condense, spread
 
 from qioi.lab.arms import Arm, Runner
@@ -134,8 +135,9 @@ def main(place: Place, fabric: Path | None, names: tuple[str, ...], repeats: int
     system, extra = ("fabric", ()) if fabric else ("ledger", ("--like-fabric",))
     numbers = range(1, repeats + 1)
     sent = Sent(duration, None, None, 0, busy / 100)
-    with place.network(extra=(*extra, "--max-message-count", "10"), system=system, binaries=fabric) as (lab, network):
-        ends = Ends(lab, network, place.results, sent)
+    options: dict[str, Any] = {"extra": (*extra, "--max-message-count", "10"), "system": system, "binaries": fabric}
+    with place.network(**options) as (lab, network):
+        ends = Ends(lab, network, place.results, sent, system_of(None, **options))
         most = ends.maximum(None)
         for number in numbers:
             ends.ways(number, names, most)

@@ -10,29 +10,29 @@ own processes do. All that is not said here goes to bench_laws.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-import bench_laws
 import click
+from bench_laws import measure
 from lab_bench import Place, placed
+from laws_asked import Asked, asked
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command()
 @placed("fabric")
+@asked
 @click.option(
     "--fabric",
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     help="Run real Hyperledger Fabric from this folder of its binaries.",
 )
 @click.option("--messages", type=click.IntRange(1), default=10, show_default=True, help="Transactions of a block.")
-@click.argument("options", nargs=-1, type=click.UNPROCESSED)
-def main(place: Place, fabric: Path | None, messages: int, options: tuple[str, ...]) -> None:
+def main(place: Place, asked: Asked, fabric: Path | None, messages: int) -> None:
     """Bring the network up, and measure the laws on it."""
     system, extra = ("fabric", ()) if fabric else ("ledger", ("--like-fabric",))
     blocks = ("--max-message-count", str(messages))
-    with place.network(extra=(*extra, *blocks), system=system, binaries=fabric) as (lab, _):
-        there = ("--up", str(lab.directory), "--output", str(place.results))
-        bench_laws.main([*there, *options], standalone_mode=False)
+    measure(replace(place, name="laws"), asked, extra=(*extra, *blocks), system=system, binaries=fabric)
 
 
 if __name__ == "__main__":

@@ -20,14 +20,13 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import click
 from fixed_load import (
-    BUSY,
     LOOK,
     LOOK_WARMUP,
     OWN_SETTLE,
@@ -40,11 +39,12 @@ from fixed_load import (
     look_for_load,
     spell_load,
 )
-from lab_bench import ArmInTime, Place, by_hand, in_turn, placed
-from laws_figures import ALONE, CONDITIONS, Condition, Row, accounts, condense, load_rows, spread, table
+from lab_bench import ArmInTime, Place, by_hand, in_turn, placed, stay
+from laws_asked import WARMUP, Asked, Sent, asked, hold_to, system_of
+from laws_figures import ALONE, Condition, Row, accounts, condense, load_rows, spread, table
 
 from qioi.interference import Sysbench, rates
-from qioi.lab.arms import BLOCK_PROBE, Arm, Runner
+from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import LOAD_PART
 from qioi.lab.lab import Lab
@@ -53,36 +53,18 @@ from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.result_table import milliseconds, percent
 
-#: Seconds before each measured window. Neighbours come 3 s after the load's beginning. What their coming leaves is gone
-#: sooner in a closed loop, which has no backlog.
-WARMUP = {"fixed": 13.0, "saturating": 8.0}
-#: Seconds after it in which the load goes on, so that its last blocks fill as the others did.
+#: Seconds after each measured window in which the load goes on, so that its last blocks fill as the others did.
 COOLDOWN = 1.0
 #: Seconds that a condition takes beyond these: processes that start, and what is under way at the end.
 EDGE = 1.5
-#: What is compared unless others are named. Slices need a longer warm-up: they are not tried in the first 15 s.
-USUAL = ("nothing", "fixed", "fixed-most", "proportional", "adaptive")
-
-
-class Sent(NamedTuple):
-    """What is sent: for how many seconds, and before that, and how much.
-
-    ``warmup`` is the usual one if ``None``; ``clients`` saturate; ``busy`` is what the fixed load takes of the CPUs.
-    ``come`` is when the neighbours come, in seconds since the window's beginning, or ``None`` for early in the warm-up.
-    """
-
-    duration: float
-    warmup: float | None
-    come: float | None
-    clients: int
-    busy: float
 
 
 class Laws:
-    """One lab, the folder of the figures, and what is sent."""
+    """One lab, the folder of the figures, and what is sent to which system."""
 
-    def __init__(self, lab: Lab, network: Network, directory: Path, sent: Sent) -> None:
+    def __init__(self, lab: Lab, network: Network, directory: Path, sent: Sent, system: Mapping[str, Any]) -> None:
         self._lab = lab
+        self._system = system
         self._network = network
         self._directory = directory
         self._sent = sent
@@ -100,13 +82,14 @@ class Laws:
         """Whether these figures of a repeat are all there; otherwise what there is of it is removed.
 
         It is of a network that is gone, and with windows of another one its ratios would not be of one repeat. A folder
-        takes the same figures in every repeat: UsageError.
+        takes the same figures, of the same load and system, in every repeat: UsageError.
         """
         files = list(files)
-        self._hold_to([str(file.relative_to(self._directory)).replace(f"repeat{repeat}", "repeat") for file in files])
         known = kept_load(self._directory, repeat)
         if known is not None and known.busy != self._sent.busy:
             raise click.UsageError(f"{self._directory} has a load of {percent(known.busy)}: name another --output")
+        figures = [str(file.relative_to(self._directory)).replace(f"repeat{repeat}", "repeat") for file in files]
+        hold_to(self._directory, figures, self._sent, self._system)
         if all(file.exists() for file in files):
             return True
         left = list(self._directory.glob(f"*repeat{repeat}"))
@@ -116,14 +99,6 @@ class Laws:
             shutil.rmtree(folder)
         file_of(self._directory, repeat).unlink(missing_ok=True)
         return False
-
-    def _hold_to(self, figures: list[str]) -> None:
-        """Keep which figures a repeat has, for all of this folder's."""
-        kept = self._directory / "figures.json"
-        if not kept.exists():
-            kept.write_text(json.dumps(figures) + "\n")
-        elif sorted(json.loads(kept.read_text())) != sorted(figures):
-            raise click.UsageError(f"{self._directory} has repeats of other loads or conditions: name another --output")
 
     def rate(self, repeat: int, maximum: float) -> float:
         """A repeat's fixed load in tps: known, or looked for now, from the last repeat's load on."""
@@ -205,88 +180,36 @@ class Laws:
             return float(json.loads(file.read_text())["events_per_core"])
         file.parent.mkdir(parents=True, exist_ok=True)
         with Sysbench(self._lab.tree, count, file.parent) as sysbench:
-            time.sleep(OWN_SETTLE)
+            stay(OWN_SETTLE, sysbench.check)
             began, used = time.time(), sysbench.cpu_seconds()
-            time.sleep(OWN_SPEED)
+            stay(OWN_SPEED, sysbench.check)
             ended, used = time.time(), sysbench.cpu_seconds() - used
             events = sum(rates(sysbench.reports(), began, ended).values()) * (ended - began)
         file.write_text(json.dumps({"events_per_core": events / used}) + "\n")
         return events / used
 
 
-@click.command()
-@placed("laws")
-@click.option("--load", "loads", type=click.Choice(["fixed", "saturating"]), multiple=True)
-@click.option("--sysbench", "counts", type=click.IntRange(1, 256), multiple=True, default=(4, 8, 16), show_default=True)
-@click.option(
-    "--condition", "names", type=click.Choice(list(CONDITIONS)), multiple=True, default=USUAL, show_default=True
-)
-@click.option("--repeats", type=click.IntRange(1), default=2, show_default=True)
-@click.option(
-    "--first-repeat", "first", type=click.IntRange(1), default=1, show_default=True,
-    help="Its number: even ones go in the opposite order.",
-)  # fmt: skip
-@click.option("--maximum", type=float, help="What the lab commits at most, in tps [default: look for it].")
-@click.option("--duration", type=float, default=10.0, show_default=True, help="Seconds measured per condition.")
-@click.option(
-    "--warmup", type=float, help=f"Seconds before them [default: {', '.join(f'{k} {v:g}' for k, v in WARMUP.items())}]."
-)
-@click.option(
-    "--come", type=float, help="When neighbours come, in seconds since the window's beginning [default: before it]."
-)
-@click.option(
-    "--busy",
-    type=click.IntRange(1, 99),
-    default=round(100 * BUSY),
-    show_default=True,
-    help="What the fixed load takes of the CPUs when it is alone, in per cent.",
-)
-@click.option(
-    "--clients", type=click.IntRange(1), default=BLOCK_PROBE.clients, show_default=True, help="If saturating."
-)
-@click.option("--up", type=click.Path(file_okay=False, exists=True, path_type=Path), help="A network that is up.")
-@click.option("--like-fabric", is_flag=True, help="Run the ledger as Fabric's own processes do (docs/ledger.md).")
-@click.option(
-    "--fabric",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    help="Run real Hyperledger Fabric from this folder of its binaries.",
-)
-def main(
-    place: Place,
-    loads: tuple[str, ...],
-    counts: tuple[int, ...],
-    names: tuple[str, ...],
-    repeats: int,
-    first: int,
-    maximum: float | None,
-    duration: float,
-    warmup: float | None,
-    come: float | None,
-    busy: int,
-    clients: int,
-    up: Path | None,
-    like_fabric: bool,
-    fabric: Path | None,
-) -> None:
-    """Measure what is missing, write laws.json and laws.md, and print the table."""
-    wanted = [CONDITIONS[name] for name in names]
-    loads = loads or tuple(WARMUP)
+def measure(place: Place, asked: Asked, up: Path | None = None, **options: Any) -> None:
+    """Measure what is missing on a network, write laws.json and laws.md, and print the table.
+
+    It is the network that is ``up`` in a folder, or one with these ``options`` of ``LabOptions``.
+    """
+    sent, conditions = asked.sent, asked.conditions
     lengths = Lengths(
-        {load: (warmup or WARMUP[load]) + duration + COOLDOWN + EDGE for load in loads},
+        {load: (sent.warmup or WARMUP[load]) + sent.duration + COOLDOWN + EDGE for load in asked.loads},
         LOOK_WARMUP + LOOK + COOLDOWN + EDGE,
     )
-    seconds = estimate(lengths, len(wanted), len(counts), repeats, probe=maximum is None)
-    number = repeats * len(loads) * (len(counts) * len(wanted) + 1)
+    counts, repeats = len(asked.counts), asked.repeats
+    seconds = estimate(lengths, len(conditions), counts, repeats, probe=asked.maximum is None)
+    number = repeats * len(asked.loads) * (counts * len(conditions) + 1)
     click.echo(f"{number} measurements, about {seconds / 60:.0f} minutes in all, with what they need beforehand")
-    extra = ("--like-fabric",) if like_fabric else ()
-    system = "fabric" if fabric else "ledger"
     try:
-        with place.network(up, extra=extra, system=system, binaries=fabric) as (lab, network):
-            laws = Laws(lab, network, place.results, Sent(duration, warmup, come, clients, busy / 100))
-            most = laws.maximum(maximum)
+        with place.network(up, **options) as (lab, network):
+            laws = Laws(lab, network, place.results, sent, system_of(up, **options))
+            most = laws.maximum(asked.maximum)
             click.echo(f"maximum {most:.0f} tps")
-            for repeat in range(first, first + repeats):
-                laws.repeat(repeat, loads, counts, wanted, most)
+            for repeat in range(asked.first, asked.first + repeats):
+                laws.repeat(repeat, asked.loads, asked.counts, conditions, most)
     finally:
         cores, rows = machine().cores, load_rows(place.results)
         text = f"{table(rows, cores)}\n{accounts(rows, cores)}"
@@ -298,6 +221,22 @@ def main(
             "fixed_loads": {repeat: asdict(one) for repeat, one in looked.items()},
         }
         place.write(document, f"{text}\nThe fixed load:\n\n{said}" if said else text)
+
+
+@click.command()
+@placed("laws")
+@asked
+@click.option("--up", type=click.Path(file_okay=False, exists=True, path_type=Path), help="A network that is up.")
+@click.option("--like-fabric", is_flag=True, help="Run the ledger as Fabric's own processes do (docs/ledger.md).")
+@click.option(
+    "--fabric",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="Run real Hyperledger Fabric from this folder of its binaries.",
+)
+def main(place: Place, asked: Asked, up: Path | None, like_fabric: bool, fabric: Path | None) -> None:
+    """Measure what is missing, write laws.json and laws.md, and print the table."""
+    extra = ("--like-fabric",) if like_fabric else ()
+    measure(place, asked, up, extra=extra, system="fabric" if fabric else "ledger", binaries=fabric)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
 
 T = TypeVar("T")
+#: Seconds between two looks at what takes part in a benchmark.
+LOOK = 0.1
 #: The option of a benchmark that runs once each time, and so has to be told which of several runs it is.
 repeat_option = click.option(
     "--repeat", type=click.IntRange(1), default=1, show_default=True, help="An even one goes in the opposite order."
@@ -33,6 +35,18 @@ repeat_option = click.option(
 def in_turn(conditions: Sequence[T], repeat: int) -> Sequence[T]:
     """Give the conditions of a repeat (from 1): every other one has the opposite order."""
     return conditions if repeat % 2 else conditions[::-1]
+
+
+def stay(seconds: float, *checks: Callable[[], None]) -> None:
+    """Wait so long, and have what takes part looked at meanwhile; a check raises if it has ended."""
+    end = time.monotonic() + seconds
+    while True:
+        for check in checks:
+            check()
+        rest = end - time.monotonic()
+        if rest <= 0:
+            return
+        time.sleep(min(LOOK, rest))
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ LAB = (
 ENDING = ("qioi/lab/signals.py",)
 #: What a benchmark that begins each repeat with a calibration runs for that.
 CALIBRATED = ("qioi/experiment/calibration.py",)
-LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_figures"))
+LAWS = tuple(f"benchmarks/{name}.py" for name in ("bench_laws", "fixed_load", "laws_asked", "laws_figures"))
 FABRIC = (*LAWS, "benchmarks/bench_fabric.py")
 #: What real Fabric runs, or is driven and timed by, of the bundled ledger: the contracts, the load client, and all that
 #: these are made of.

@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 import click
 import pytest
 from bench_ends import Ends
-from bench_laws import Laws, Sent
+from bench_laws import Laws
 from fixed_load import Found, keep_load, kept_load
+from laws_asked import Sent, system_of
 from laws_figures import ALONE, CONDITIONS, Row
 
 from qioi.lab.arms import Arm
@@ -22,6 +23,7 @@ from qioi.lab.arms import Arm
 NAMES = ("nothing", "fixed")
 WANTED = [CONDITIONS[name] for name in NAMES]
 SENT = Sent(10.0, None, None, 64, 0.7)
+SYSTEM = system_of(None, system="ledger", extra=(), binaries=None)
 NOBODY: Any = None
 
 
@@ -49,7 +51,7 @@ def laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Laws:
         file.parent.mkdir(parents=True)
         file.write_text(json.dumps(asdict(row)))
     (tmp_path / "maximum.json").write_text('{"tps": 1500.0}')
-    return Laws(NOBODY, NOBODY, tmp_path, SENT)
+    return Laws(NOBODY, NOBODY, tmp_path, SENT, SYSTEM)
 
 
 def test_a_whole_repeat_is_not_measured_again(laws: Laws) -> None:
@@ -93,6 +95,31 @@ def test_a_folder_of_other_conditions_is_left_alone(laws: Laws, tmp_path: Path) 
     assert len(list(tmp_path.glob("*-repeat1/*/row.json"))) == 3
 
 
+@pytest.mark.parametrize(
+    ("sent", "system", "other"),
+    [
+        (SENT._replace(duration=18.0), SYSTEM, "duration"),
+        (SENT._replace(warmup=8.0, come=0.3), SYSTEM, "warmup, come"),
+        (SENT._replace(clients=128), SYSTEM, "clients"),
+        (SENT._replace(busy=0.6), SYSTEM, "busy"),
+        (SENT, {**SYSTEM, "flags": ["--like-fabric"]}, "flags"),
+        (SENT, {"up": "/run/lab", "network": ["block"]}, "system, flags, up, network"),
+    ],
+)
+def test_a_folder_of_another_run_is_left_alone(
+    laws: Laws, tmp_path: Path, sent: Sent, system: dict[str, Any], other: str
+) -> None:
+    laws.repeat(1, ["saturating"], [4], WANTED, 1500.0)
+    with pytest.raises(click.UsageError, match=f"has repeats of other {other}: name another --output"):
+        Laws(NOBODY, NOBODY, tmp_path, sent, system).repeat(2, ["saturating"], [4], WANTED, 1500.0)
+
+
+def test_a_folder_of_an_earlier_version_is_left_alone(laws: Laws, tmp_path: Path) -> None:
+    (tmp_path / "figures.json").write_text('["saturating-0-repeat/alone/row.json"]')
+    with pytest.raises(click.UsageError, match="does not say of what its repeats are: name another --output"):
+        laws.repeat(1, ["saturating"], [4], WANTED, 1500.0)
+
+
 def test_a_folder_of_another_load_is_left_alone(laws: Laws, tmp_path: Path) -> None:
     keep_load(Found(500.0, [], 0.6), tmp_path, 1)
     with pytest.raises(click.UsageError, match="has a load of 60 %: name another --output"):
@@ -102,7 +129,7 @@ def test_a_folder_of_another_load_is_left_alone(laws: Laws, tmp_path: Path) -> N
 
 def test_ends_are_gone_on_with_by_whole_repeats_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench_ends.Runner", NoRunner)
-    ends = Ends(NOBODY, NOBODY, tmp_path, SENT)
+    ends = Ends(NOBODY, NOBODY, tmp_path, SENT, SYSTEM)
     files = [tmp_path / "repeat1" / name / "row.json" for name in (ALONE, "nothing", "highest")]
     for file in files:
         file.parent.mkdir(parents=True)
