@@ -23,7 +23,7 @@ import click
 import psutil
 
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun
+from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.processes.cgroups import Group
@@ -80,6 +80,7 @@ def measure(lab: Lab, shape: Shape, duration: float, base_port: int, folder: Pat
             ]
             used = [(time.time(), cpu_seconds(groups))]
             while any([run.running() for run in runs]):
+                lab.check()
                 time.sleep(0.1)
                 used.append((time.time(), cpu_seconds(groups)))
             results = [run.result() for run in runs]
@@ -112,9 +113,7 @@ def fill(lab: Lab, shape: Shape, channel: str, folder: Path) -> None:
     keys = 0
     while keys < shape.keys:
         with LoadRun(lab, replace(plan(shape, channel, FILLING), warmup=0.0), folder) as run:
-            while run.running():
-                time.sleep(0.1)
-            written = run.result().figures.committed
+            written = run_to_end(run, lab).figures.committed
         if not written:
             raise LabError(f"{shape}: nothing was committed")
         keys += written

@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass
 
 import click
 from bench_ordering import KV, Setting, network
-from lab_bench import Place, placed
+from lab_bench import Place, placed, stay
 
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun
+from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.network import Network
 from qioi.lab.readiness import ask
 from qioi.model import Role
@@ -32,7 +32,7 @@ from qioi.processes.errors import LabError
 SETTINGS = {
     one.name: one for one in (Setting("raft", "raft", 3), Setting("pbft", "bft", 4), Setting("zyzzyva", "zyzzyva", 4))
 }
-OUTAGES = {"killed": signal.SIGKILL, "frozen": signal.SIGSTOP}
+OUTAGES = ("killed", "frozen")
 CLIENTS = 8
 #: Seconds of load before an outage, and those after it in which the ledger has to be back.
 BEFORE, AFTER = 3.0, 8.0
@@ -74,10 +74,11 @@ def committed(lab_network: Network) -> int:
     return sum(int(float(count)) for count in _VALID.findall(page))
 
 
-def wait(condition: Callable[[], bool], seconds: float) -> float | None:
-    """Look for something for so long; give the seconds until it was so."""
+def wait(lab: Lab, condition: Callable[[], bool], seconds: float) -> float | None:
+    """Look for something for so long; give the seconds until it was so. LabError: a node has ended."""
     begun = time.monotonic()
     while (passed := time.monotonic() - begun) < seconds:
+        lab.check()
         if condition():
             return passed
         time.sleep(LOOK)
@@ -85,10 +86,13 @@ def wait(condition: Callable[[], bool], seconds: float) -> float | None:
 
 
 @contextmanager
-def without(lab: Lab, name: str, number: signal.Signals) -> Iterator[None]:
+def without(lab: Lab, name: str, how: str) -> Iterator[None]:
     """Have a node killed, or frozen meanwhile."""
     group = lab.tree.group(name)
-    group.signal(number)
+    if how == "killed":
+        lab.kill(name)
+    else:
+        group.signal(signal.SIGSTOP)
     try:
         yield
     finally:
@@ -100,17 +104,15 @@ def outage(lab: Lab, setting: Setting, how: str, place: Place) -> Outage:
     plan = LoadPlan(BEFORE + AFTER, 0.0, clients=CLIENTS, extra=KV)
     with network(lab, setting, place.base_port), LoadRun(lab, plan, place.results) as load:
         up = lab.network()
-        if wait(lambda: committed(up) > CLIENTS, AFTER) is None:
+        if wait(lab, lambda: committed(up) > CLIENTS, AFTER) is None:
             raise LabError(f"{setting.name}: nothing is committed")
-        time.sleep(BEFORE)
+        stay(BEFORE, lab.check)
         leads, begun = leader(up), time.monotonic()
-        with without(lab, leads, OUTAGES[how]):
+        with without(lab, leads, how):
             before, late = committed(up), time.monotonic() - begun
-            back = wait(lambda: committed(up) > before + CLIENTS, AFTER)
+            back = wait(lab, lambda: committed(up) > before + CLIENTS, AFTER)
             back = None if back is None else back + late
-            while load.running():
-                time.sleep(0.1)
-        found = load.result().figures
+            found = run_to_end(load, lab).figures
     one = Outage(setting.name, how, back, found.maximum / 1000, found.failed)
     click.echo(
         f"{one.ordered_by}, {one.how}: back after {told([one.back])}, longest {one.longest:.2f} s, failed {one.failed}"

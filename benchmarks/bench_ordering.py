@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 import statistics
 import tempfile
 import time
@@ -124,10 +123,11 @@ def look(lab: Lab, nodes: Sequence[Node]) -> Look:
 
 
 def watch(lab: Lab, run: LoadRun) -> list[Look]:
-    """Look until the run ends."""
+    """Look until the run ends. LabError: a node has ended."""
     nodes = lab.network().nodes
     looks = [look(lab, nodes)]
     while run.running():
+        lab.check()
         time.sleep(LOOK)
         looks.append(look(lab, nodes))
     return looks
@@ -151,7 +151,7 @@ def network(lab: Lab, setting: Setting, base_port: int) -> Iterator[None]:
     lab.up(options, die_with_parent=True)
     try:
         if setting.kill:
-            lab.tree.group(follower(lab.network())).signal(signal.SIGKILL)
+            lab.kill(follower(lab.network()))
         yield
     finally:
         lab.down()

@@ -24,7 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import click
-from lab_bench import Place, placed
+from lab_bench import Place, placed, stay
 
 from qioi.interference import Sysbench
 from qioi.lab.arms import Runner
@@ -32,7 +32,7 @@ from qioi.lab.daemon import Daemon, daemon_config
 from qioi.lab.demo import LOAD_PART
 from qioi.lab.figures import Series
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun
+from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.machine import snapshot
 from qioi.lab.network import Network
 from qioi.model import DEFAULT_SHARES
@@ -138,10 +138,8 @@ def react(
         for phase in phases:
             due = time.monotonic() + REPEAT
             visits.append(visit(lab, network, directory, count, rate, period, phase))
-            time.sleep(max(0.0, due - time.monotonic()))
-        while load.running():
-            time.sleep(0.1)
-        result = load.result()
+            stay(max(0.0, due - time.monotonic()), lab.check)
+        result = run_to_end(load, lab)
     for phase, one in zip(phases, visits, strict=True):
         after = one.came - result.start
         since = after + (one.raised or 0.0)

@@ -31,7 +31,7 @@ from qioi.lab.replica import Replica, replicas
 from qioi.lab.signals import uninterrupted
 from qioi.lab.site import PATIENCE, Manner, Say, Site, silent
 from qioi.lab.systems import KILLED, SYSTEMS, System
-from qioi.lab.watched import Watched, begun_at, watched
+from qioi.lab.watch import Watch, begun_at
 from qioi.model import Role
 from qioi.processes.after_death import AfterDeath
 from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
@@ -76,7 +76,8 @@ class Lab:
         self._name = GROUP_PREFIX + digest_of(self.directory)
         self._hierarchy = hierarchy or find_hierarchy()
         self._site: Site | None = None
-        self._watched: tuple[Watched, ...] | None = None
+        self._watch: Watch | None = None
+        self._killed: set[str] = set()
         self._elsewhere: Path | None = None
         self._orphan_cleanup: AfterDeath | None = None
         engine = self._marked(1)
@@ -163,6 +164,7 @@ class Lab:
             words = ["-m", "qioi.lab.orphan_cleanup", str(self.directory), marker_of(self.directory)]
             self._orphan_cleanup = AfterDeath([sys.executable, *words])
         self.tree.create()
+        self._killed.clear()
         site = self._site = Site(self.directory, self.tree, network.channels, manner)
         system.start(site, network)
         manner.say("waiting until every node serves")
@@ -172,15 +174,19 @@ class Lab:
         return network
 
     def check(self) -> None:
-        """Raise with the end of its log if a node has ended; of another process' lab, one that its state names."""
-        if self._site is not None:
-            self._site.check()
-            return
-        if self._watched is None:
-            logs = {node.name: node.log for node in self.network().nodes}
-            self._watched = watched(self.state(), logs)
-        for one in self._watched:
-            one.check()
+        """Raise with the end of its log if a node has ended that :meth:`kill` did not end.
+
+        Of a lab that another process brought up, these are the nodes that its state names.
+        """
+        if self._site is None and self._watch is None:
+            self._watch = Watch(self.network(), self.state())
+        if watch := self._site or self._watch:
+            watch.check(self._killed)
+
+    def kill(self, name: str) -> None:
+        """Kill a node, which :meth:`check` does not miss from then on."""
+        self._killed.add(name)
+        self.tree.group(name).signal(signal.SIGKILL)
 
     def _write_state(self, network: Network, pids: Mapping[str, int]) -> None:
         components = [

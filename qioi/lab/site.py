@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,10 +73,10 @@ class Site:
             die_with_parent=self._manner.die_with_parent,
         )
 
-    def check(self) -> None:
-        """Raise with the end of its log if a node that was started here has ended."""
+    def check(self, killed: Container[str] = ()) -> None:
+        """Raise with the end of its log if a node that was started here, and is not ``killed``, has ended."""
         for node, process in self.started.values():
-            if process.poll() is not None:
+            if node.name not in killed and process.poll() is not None:
                 status = process.returncode
                 raise LabError(f"{node.name} ended (status {status}); its log ends:\n{last_lines(node.log)}")
 

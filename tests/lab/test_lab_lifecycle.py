@@ -127,6 +127,16 @@ def test_a_node_killed_later_is_seen(lab: Lab, base_port: int) -> None:
     assert [entry.node.name for entry in lab.status() if not entry.ready] == ["orderer1"]
 
 
+def test_a_node_killed_on_purpose_is_not_missed(lab: Lab, base_port: int) -> None:
+    lab.up(small(base_port))
+    other = Lab(lab.directory)
+    other.check()
+    for one in (lab, other):
+        one.kill("orderer1")
+        until(lambda: not lab.tree.group("orderer1").pids())
+        one.check()
+
+
 def test_a_folder_with_other_files_is_refused_and_untouched(lab: Lab, base_port: int) -> None:
     lab.directory.mkdir()
     precious = lab.directory / "precious"
