@@ -51,6 +51,7 @@ class Bench:
     def __init__(self, lab: Lab, network: Network, directory: Path, rate: float, every: float) -> None:
         self._lab, self._network, self._directory = lab, network, directory
         self._rate, self._every = rate, every
+        self._beside = Sysbench(lab.tree, 0, directory)
 
     def bursts(self, name: str, number: int) -> list[LoadFigures]:
         """Measure bursts, one after the other."""
@@ -63,6 +64,7 @@ class Bench:
             with LoadRun(self._lab, plan, folder) as load:
                 while load.running():
                     self._lab.check()
+                    self._beside.check()
                     time.sleep(0.1)
                 figures = read_result(load, folder / "load.json").figures
             click.echo(f"{name}, burst {burst + 1}: {figures.throughput:.0f} tps, p95 {short(figures)} ms")
@@ -77,6 +79,7 @@ class Bench:
         sysbench = Sysbench(tree, count, self._directory)
         sysbench.prepare()
         with sysbench:
+            self._beside = sysbench
             yield
 
     @contextlib.contextmanager

@@ -10,7 +10,6 @@ Alone and beside 16 sysbench, each time at another instant of the daemon's perio
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 import time
 from collections.abc import Sequence
@@ -95,10 +94,11 @@ def measure(lab: Lab, network: Network, results: Path, repeats: int) -> list[Vis
     with Daemon(lab, config, results):
         site = Site(lab, network)
         for sysbench in (0, SYSBENCH):
-            with Sysbench(lab.tree, sysbench, results) if sysbench else contextlib.nullcontext():
+            with Sysbench(lab.tree, sysbench, results) as beside:
                 for number in range(repeats):
                     time.sleep(2 * PERIOD)
                     found.append(site.visit(sysbench, (number + 0.5) / repeats))
+                    beside.check()
                     click.echo(
                         f"beside {sysbench}: known after {found[-1].known:.2f} s, gone after {found[-1].gone:.2f} s"
                     )

@@ -17,14 +17,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 from bench_daemon import remove
 
+from qioi.interference import sysbench_binary
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.lab.signals import ending_signals_interrupt
+from qioi.processes.errors import LabError
 from qioi.show.http import UnixConnection, UnreachableError, get_json
 
 NEIGHBOURS = 16
@@ -37,17 +40,19 @@ def main() -> None:
     arguments.add_argument("--json", type=Path)
     options = arguments.parse_args()
     hierarchy = find_hierarchy()
+    sysbench = [sysbench_binary(), "cpu", "--threads=1", "--time=0", "run"]
     names = [f"qioi-bench-{os.getpid()}-{number}" for number in range(NEIGHBOURS + 1)]
     neighbours, results = [], []
     try:
         for name in names:
             hierarchy.folder(name).mkdir()
         for name in names[1:]:
-            neighbours.append(start(["sysbench", "cpu", "--threads=1", "--time=0", "run"], hierarchy, name))
+            neighbours.append(start(sysbench, hierarchy, name))
         for period in (1.0, 0.1):
             for where, group in (("root group", ""), ("group of its own", names[0])):
                 with tempfile.TemporaryDirectory() as folder:
                     result = measure(Path(folder), hierarchy, names[1], group, period, options.seconds)
+                check(neighbours)
                 results.append({"period": period, "where": where, **result})
                 print(
                     f"period {period:g} s, {where}: {result['periods']:.0f} periods, {result['late']:.0f} late by more "
@@ -71,6 +76,13 @@ def start(command: list[str], hierarchy: Hierarchy, group: str, **more: Any) -> 
     file = hierarchy.folder(group) / "cgroup.procs"
     words = ["sh", "-c", f'echo $$ >"{file}" && exec "$@"', "sh", *command]
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, **more)
+
+
+def check(neighbours: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Raise if a neighbour has ended by itself: the daemon was not beside as many as it is said to be."""
+    ended = [process.returncode for process in neighbours if process.poll() is not None]
+    if ended:
+        raise LabError(f"{len(ended)} of {len(neighbours)} sysbench ended by themselves (status {ended[0]})")
 
 
 def measure(folder: Path, hierarchy: Hierarchy, group: str, own: str, period: float, seconds: float) -> dict[str, Any]:
@@ -128,4 +140,7 @@ def quantile(page: dict[str, str], part: float) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except LabError as error:
+        raise SystemExit(str(error)) from error

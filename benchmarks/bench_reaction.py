@@ -167,6 +167,7 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
                 looking = pool.submit(look, lab, BESIDE, lambda: is_raised(lab, network))
                 pool.submit(sysbench.start).result()
                 raised = looking.result()
+                sysbench.check()
                 prompt = int(get_json(socket, "/status")["totals"]["early"]) - early
             finally:
                 sysbench.stop()
@@ -211,6 +212,7 @@ def idle(lab: Lab, network: Network, directory: Path, count: int, threshold: flo
         try:
             sysbench.start()
             look(lab, IDLE, widen)
+            sysbench.check()
         finally:
             sysbench.stop()
     return max(most)
