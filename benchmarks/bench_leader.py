@@ -10,6 +10,7 @@ when a peer has committed more transactions than the clients had under way: then
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import statistics
@@ -46,8 +47,9 @@ _VALID = re.compile(r'^ledger_transaction_count\{[^}]*validation_code="VALID"[^}
 class Outage:
     """One outage: how it came, seconds until the ledger was back, and what its clients saw.
 
-    ``longest`` is the longest a client waited for a transaction, in s; ``failed`` are those that it was told had not
-    been committed, or not whether. ``back`` is ``None`` where it took longer than was waited for.
+    ``longest`` is the longest a client waited until it was told what became of a transaction, whatever that was, in s;
+    ``failed`` are those that it was told had not been committed, or not whether. ``back`` is ``None`` where it took
+    longer than was waited for.
     """
 
     ordered_by: str
@@ -113,9 +115,11 @@ def outage(lab: Lab, setting: Setting, how: str, place: Place) -> Outage:
             back = wait(lab, lambda: committed(up) > before + CLIENTS, AFTER)
             back = None if back is None else back + late
             found = run_to_end(load, lab).figures
-    one = Outage(setting.name, how, back, found.maximum / 1000, found.failed)
+    longest = json.loads((place.results / "load.json").read_text())["longest_ms"] / 1000
+    one = Outage(setting.name, how, back, longest, found.failed)
     click.echo(
-        f"{one.ordered_by}, {one.how}: back after {told([one.back])}, longest {one.longest:.2f} s, failed {one.failed}"
+        f"{one.ordered_by}, {one.how}: back after {told([one.back])}, longest answer {one.longest:.2f} s, "
+        f"failed {one.failed}"
     )
     return one
 
@@ -128,7 +132,7 @@ def told(times: Sequence[float | None]) -> str:
 
 def table(outages: Sequence[Outage]) -> str:
     """Lay the settings side by side."""
-    lines = ["| | back after | longest transaction | failed |", "| --- | --- | --- | --- |"]
+    lines = ["| | back after | longest answer | failed |", "| --- | --- | --- | --- |"]
     for name, how in dict.fromkeys((one.ordered_by, one.how) for one in outages):
         its = [one for one in outages if (one.ordered_by, one.how) == (name, how)]
         cells = (told([one.back for one in its]), told([one.longest for one in its]), sum(one.failed for one in its))

@@ -113,7 +113,7 @@ def ordering_values(repeat: Repeat, load: str, name: str) -> dict[str, float | N
 
 LEADER = (
     Column("back", "commits again after", Form.SECONDS),
-    Column("longest", "longest transaction", Form.SECONDS),
+    Column("longest", "longest answer", Form.SECONDS),
     Column("failed", "failed", Form.COUNT),
 )
 

@@ -46,12 +46,13 @@ type recorder struct {
 	stages    map[stage]*hdrhistogram.Histogram
 	kinds     map[string]*hdrhistogram.Histogram // by function
 	failures  map[failureKey]*failureCount
-	sent      int64 // finished or not, due inside the window
-	committed int64 // valid, due inside the window
-	inWindow  int64 // valid, committed inside the window
-	lost      int64 // writes due inside the window whose answer was lost
-	unknown   int64 // of these, those of which nothing could be found out
-	warm      int64 // valid, committed after the warm-up, the drain included
+	sent      int64         // finished or not, due inside the window
+	committed int64         // valid, due inside the window
+	inWindow  int64         // valid, committed inside the window
+	lost      int64         // writes due inside the window whose answer was lost
+	unknown   int64         // of these, those of which nothing could be found out
+	warm      int64         // valid, committed after the warm-up, the drain included
+	longest   time.Duration // until any outcome of what was due inside the window
 	all       counters
 	series    *series
 }
@@ -95,6 +96,9 @@ func (r *recorder) finish(o outcome, c call, due, now time.Time) {
 	defer r.mu.Unlock()
 	latency := now.Sub(due)
 	r.series.add(now, latency, o.failedAt == "")
+	if r.measured(due) {
+		r.longest = max(r.longest, latency)
+	}
 	if o.lost && r.measured(due) {
 		r.lost++
 		if o.unknown {

@@ -44,9 +44,11 @@ type Result struct {
 	Lost    int64 `json:"lost_answers"` // writes whose answer was lost; what was found out about them is counted
 	Unknown int64 `json:"unknown"`      // of these, those of which nothing could be found out: they are failed
 
-	Latency   Latency            `json:"latency_ms"`
-	Kinds     map[string]Kind    `json:"kinds"`     // by the function that was called
-	Stages    map[string]Latency `json:"stages_ms"` // of a ledger's transactions
+	Longest float64 `json:"longest_ms"` // until any outcome, a failure too, of what was due inside the window
+
+	Latency   Latency            `json:"latency_ms"` // of what was committed
+	Kinds     map[string]Kind    `json:"kinds"`      // by the function that was called
+	Stages    map[string]Latency `json:"stages_ms"`  // of a ledger's transactions
 	Failures  []Failure          `json:"failures"`
 	Breakdown *Breakdown         `json:"breakdown,omitempty"`
 	CPU       CPU                `json:"cpu"`
@@ -100,6 +102,7 @@ func newResult(p *pacer, rec *recorder, cpu CPU, ended time.Time, interrupted bo
 		Loop: "closed", IntendedRate: p.rate, Workers: p.workers, Started: rec.windowStart.UTC(), Interrupted: interrupted,
 		Sent: rec.sent, Committed: rec.committed, Unsent: max(0, p.dueBy(rec.windowEnd)-p.dueBy(rec.windowStart)-rec.sent),
 		Lost: rec.lost, Unknown: rec.unknown, Kinds: map[string]Kind{},
+		Longest: float64(rec.longest) / float64(time.Millisecond),
 		Latency: summarize(rec.total), Stages: map[string]Latency{}, CPU: cpu, Series: rec.series.done,
 	}
 	if p.rate > 0 {

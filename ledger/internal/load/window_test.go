@@ -46,6 +46,20 @@ func TestAWindowEndsWhereItIsInterrupted(t *testing.T) {
 	}
 }
 
+// TestTheLongestWaitIsForAnyOutcome: a client that is told late that its transaction failed has waited too.
+func TestTheLongestWaitIsForAnyOutcome(t *testing.T) {
+	start := time.Unix(1_000_000, 0)
+	p := plan{warmup: time.Second, duration: 10 * time.Second}
+	due := start.Add(2 * time.Second)
+	rec := newRecorder(start, p)
+	rec.finish(outcome{}, newCall("create", "a"), start, start.Add(9*time.Second)) // due in the warm-up
+	rec.finish(outcome{}, newCall("create", "a"), due, due.Add(50*time.Millisecond))
+	rec.finish(outcome{failedAt: stageSubmit, code: "UNAVAILABLE"}, newCall("create", "a"), due, due.Add(1400*time.Millisecond))
+	r := newResult(&pacer{plan: p, start: start}, rec, CPU{}, due.Add(time.Hour), false)
+	assert.InDelta(t, 50, r.Latency.Max, 0.1)
+	assert.InDelta(t, 1400, r.Longest, 1e-9)
+}
+
 // TestAnInterruptedBacklogIsUnsent: nothing is sent while the first transaction is under way, before the interrupt and in
 // the drain after it.
 func TestAnInterruptedBacklogIsUnsent(t *testing.T) {
