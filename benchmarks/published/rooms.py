@@ -42,12 +42,14 @@ def unused(parts: Mapping[str, Sequence[str]], used: Container[str]) -> list[str
     return sorted({part for its in parts.values() for part in its} - has)
 
 
+#: perf is run by `qioi profile`, and by experiments that record slices, not by the daemon.
+NO_PERF = ":(exclude)monitor/profile"
 #: What the daemon decides and does. What keeps a second daemon out acts once, at the start. Of what finds components
 #: only that is named which acts wherever they come from.
 DAEMON = (
     *("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show"),
     ":(exclude)qioi/daemon/lock.py",
-    ":(exclude)monitor/profile",  # perf, which `qioi profile` runs
+    NO_PERF,
     *("qioi/roster.py", *(f"qioi/discovery/{name}.py" for name in ("base", "cgroups", "mine", "owners", "told"))),
 )
 EVERY_WAY = ledger(CONSENTERS)

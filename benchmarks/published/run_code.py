@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from published import code
-from published.rooms import BESIDE_FABRIC, DAEMON, ledger, site
+from published.rooms import BESIDE_FABRIC, DAEMON, NO_PERF, ledger, site
 from qioi.experiment.plan import Plan
 from qioi.experiment.summary import Summary
 from qioi.experiment.system import BENCHED
@@ -26,10 +26,12 @@ RUNNER = (
     *(
         f":(exclude)qioi/experiment/{name}.py"
         for name in (
-            *("catalogue", "charts", "errors", "excerpt", "index", "method", "page", "run_files", "session"),
+            *("catalogue", "charts", "errors", "excerpt", "index", "method", "page", "run_files"),
             *("standard", "store", "summary", "tables", "verdicts"),
         )
     ),
+    # What samples groups and threads, and the kernel's files below that.
+    *("monitor/scheduler", "qioi/kernel", "qioi/model"),
 )
 #: Replicas without a ledger, and their simulation.
 REPLICAS = tuple(
@@ -94,7 +96,10 @@ def depends(plan: Plan) -> tuple[str, ...]:
     ways = {cell.network.consenter for cell in plan.cells if cell.network.system == "ledger"}
     found = [*RUNNER, *site(systems | ways)]
     if any(cell.arm.protection and cell.arm.protection.law for cell in plan.cells):
-        found += DAEMON
+        found += (path for path in DAEMON if path not in found)
+    if any(cell.timing.profile for cell in plan.cells):
+        found = [path for path in found if path != NO_PERF]
+        found += ["monitor/profile"] if "monitor" not in found else []
     if systems & benched:
         found += REPLICAS
     if "ledger" in systems:

@@ -76,7 +76,9 @@ def test_a_commit_that_history_does_not_have_is_named(root: Path, tmp_path: Path
         ("fig_3", {"ledger", ":(exclude)qioi/lab/systems/kafka*"}, {"controller", "caliper-configs"}),
         ("protect_ordering", {"controller"}, {":(exclude)ledger/internal/orderer/consensus/bft"}),
         ("thesis_2_3", {"ledger"}, {"controller", ":(exclude)qioi/lab/systems/cassandra*"}),
-        ("rdb_fig_9", {"ledger/internal/bftbench"}, {"ledger", "controller"}),
+        ("rdb_fig_9", {"ledger/internal/bftbench", "monitor/scheduler"}, {"ledger", "controller"}),
+        ("tables_2_3", {"monitor/scheduler", "monitor/profile", "qioi/kernel"}, {":(exclude)monitor/profile"}),
+        ("fig_4_7", {"monitor/scheduler", "qioi/model"}, {":(exclude)monitor/profile"}),
         ("kinds", {"controller", "ledger"}, {":(exclude)qioi/lab/systems/fabric*"}),
     ],
 )
@@ -90,3 +92,11 @@ def test_an_experiment_depends_on_what_it_runs(name: str, has: set[str], lacks: 
 def test_every_path_is_there(name: str) -> None:
     for path in depends(make_plan(catalogue.find(name), 2, paper_size=True)):
         assert code.git(ROOT, "ls-files", "--", path.removeprefix(":(exclude)")), path
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_what_measures_is_left_out_nowhere(name: str) -> None:
+    plan = make_plan(catalogue.find(name), 2, paper_size=True)
+    files = set(code.git(ROOT, "ls-files", "--", *depends(plan)).splitlines())
+    assert {"qioi/experiment/session.py", "qioi/lab/sampler.py", "monitor/scheduler/schedstat.py"} <= files
+    assert ("monitor/profile/perf.py" in files) == any(cell.timing.profile for cell in plan.cells)
