@@ -84,7 +84,10 @@ class CellFigures:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that was noted of one cell. ``roles`` are by component, ``profiled`` are perf's rows by component."""
+    """All that was noted of one cell. ``roles`` are by component, ``profiled`` are perf's rows by component.
+
+    ``lacking`` are metrics that say what perf's recording lacks.
+    """
 
     cell: Cell
     found: Driven
@@ -94,6 +97,7 @@ class Evidence:
     flushes: Sequence[Flush]
     traces: Traces
     profiled: Mapping[str, tuple[float, float, float]]
+    lacking: Mapping[str, float] = field(default_factory=dict)
 
 
 def condense(evidence: Evidence) -> CellFigures:
@@ -119,7 +123,7 @@ def condense(evidence: Evidence) -> CellFigures:
     ours = cut.cores((*roles, CLIENT_GROUP, *neighbours.names))
     metrics |= machine_wide(cut, cores, ours, traces.within(found.start, found.end), cell)
     metrics |= speed_of_reaction(samples, roles, traces)
-    metrics |= of_perf(evidence.profiled, roles, neighbours)
+    metrics |= {**of_perf(evidence.profiled, roles, neighbours), **evidence.lacking}
     return CellFigures(cell.key, metrics, series(cell, found, cut, roles, neighbours), neighbours.unit, found.start)
 
 

@@ -89,6 +89,7 @@ class Measurement:
                 flushes=probe.flushes,
                 traces=self._traces,
                 profiled=profiler.rows(),
+                lacking=profiler.lacks(),
             )
         )
         (self._directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n")

@@ -48,6 +48,8 @@ METRICS: dict[str, Metric] = {
     "steal": Metric("steal", "%", -1),
     "kernel": Metric("CPU of the kernel's threads and of interrupts", "%", -1),
     "others": Metric("CPU of processes outside the lab", "%", -1),
+    "perf.lost": Metric("scheduler's events that perf lost", "%", -1),
+    "perf.missed": Metric("of perf's time, after its file was full", "%", -1),
     "pressure": Metric("PSI cpu some", "%"),
     "pressure.io": Metric("PSI io some", "%"),
     **{

@@ -22,6 +22,9 @@ class Criterion:
 CRITERIA = (
     Criterion("steal", 3.0, "the hypervisor gave {value:.1f} % of the CPU time to others"),
     Criterion("others", 5.0, "processes outside the lab used {value:.1f} % of the machine"),
+    # A switch that was lost joins two slices, or adds a slice to a wait.
+    Criterion("perf.lost", 0.1, "perf lost {value:.2g} % of the scheduler's events"),
+    Criterion("perf.missed", 5.0, "perf's file was full, and {value:.0f} % of what it was to record are not in it"),
 )
 
 

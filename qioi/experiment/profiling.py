@@ -22,6 +22,7 @@ class Profiler:
         self._groups, self._seconds = groups, seconds
         self._thread: threading.Thread | None = None
         self._recording: Recording | None = None
+        self._full = False
         self._error: ProfileError | None = None
 
     def tick(self, at: float, duration: float) -> None:
@@ -32,7 +33,7 @@ class Profiler:
 
     def _record(self) -> None:
         try:
-            self._recording, _ = record(self._groups, self._seconds, MEGABYTES)
+            self._recording, self._full = record(self._groups, self._seconds, MEGABYTES)
         except ProfileError as error:
             self._error = error
 
@@ -50,6 +51,14 @@ class Profiler:
             if name is not None
         }
         return {name: (one.slice or 0.0, one.delay or 0.0, one.switches_per_second) for name, one in rows.items()}
+
+    def lacks(self) -> dict[str, float]:
+        """Give as metrics, in %, what is not in the recording: events that perf lost, and time after it was full."""
+        if self._recording is None:
+            return {}
+        events, lost = self._recording.events, self._recording.lost
+        missed = 1 - self._recording.seconds / self._seconds if self._full else 0.0
+        return {"perf.lost": 100 * lost / (events + lost), "perf.missed": 100 * max(0.0, missed)}
 
     def __enter__(self) -> Profiler:
         return self

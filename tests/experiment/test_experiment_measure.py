@@ -36,6 +36,7 @@ from qioi.lab.load import LoadResult, read_result
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample
 from qioi.model import DelayReading, Role
+from qioi.monitor.profile.scheduling import Recording
 from qioi.processes.errors import BusyError, LabError
 from qioi.processes.tree import Tree
 
@@ -126,6 +127,24 @@ def test_counters_do_not_stand_for_what_perf_had_no_time_to_record() -> None:
         late.tick(1, 5)
     with pytest.raises(BusyError, match="perf had no time"):
         late.rows()
+
+
+@pytest.mark.parametrize(
+    ("recording", "full", "lacks"),
+    [
+        (Recording(2.0, 1000, 0, {}), False, {"perf.lost": 0, "perf.missed": 0}),
+        (Recording(1.9, 750, 250, {}), False, {"perf.lost": 25, "perf.missed": 0}),
+        (Recording(0.5, 1000, 0, {}), True, {"perf.lost": 0, "perf.missed": 75}),
+    ],
+)
+def test_what_perf_lacks_is_told(
+    recording: Recording, full: bool, lacks: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qioi.experiment.profiling.record", lambda *_: (recording, full))
+    with Profiler({}, 2) as profiler:
+        assert profiler.lacks() == {}
+        profiler.tick(3, 5)
+    assert profiler.lacks() == pytest.approx(lacks)
 
 
 def test_reaction_and_release_are_read_off_the_shares() -> None:

@@ -73,6 +73,11 @@ def test_where_all_is_noise_it_is_shown_as_such(plan: Plan, tmp_path: Path) -> N
 def test_criteria() -> None:
     assert not complaints({"steal": 3.0, "others": 5.0})
     assert len(complaints({"steal": 3.1, "others": 5.1})) == 2
+    assert not complaints({"perf.lost": 0.1, "perf.missed": 5.0})
+    assert complaints({"perf.lost": 2.5, "perf.missed": 50.0}) == [
+        "perf lost 2.5 % of the scheduler's events (accepted: 0.1 %)",
+        "perf's file was full, and 50 % of what it was to record are not in it (accepted: 5 %)",
+    ]
 
 
 def test_the_neighbours_due_is_what_ledger_and_client_leave_free(plan: Plan, tmp_path: Path) -> None:
