@@ -111,6 +111,7 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
         yield f"repeats: {spec.repeats}: at least {LEAST_REPEATS} are accepted"
     yield from _check_arms(spec)
     yield from _check_loads(spec)
+    yield from _check_times(spec)
     yield from (f"timing.{problem}" for problem in check_window(spec.loads, spec.timing.duration))
     yield from _check_tenants(spec.loads, spec.networks)
     yield from _check_followers(spec)
@@ -173,6 +174,16 @@ def _check_daemon(laid_over: Mapping[str, object]) -> Iterator[str]:
         documents.check(FileConfig, laid_over, Path())
     except documents.ConfigError as error:
         yield from (problem.removeprefix(f"{Path()}: ") for problem in error.problems)
+
+
+def _check_times(spec: ExperimentSpec) -> Iterator[str]:
+    """Refuse what is to happen at a time of the window beside Caliper, which begins its round when it is ready."""
+    if not any(load.driver == "caliper" for load in spec.loads.values()):
+        return
+    keys = ["timing.profile"] if spec.timing.profile else []
+    keys += [f"arms.{n}.neighbours.come" for n, arm in enumerate(spec.arms) if arm.neighbours.come is not None]
+    why = "not with the driver caliper, whose window begins at a time that is known later"
+    yield from (f"{key}: {why}" for key in keys)
 
 
 def _check_loads(spec: ExperimentSpec) -> Iterator[str]:

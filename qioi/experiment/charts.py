@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from qioi.experiment.condense import CellFigures
 from qioi.experiment.drivers import QUARTILES
 from qioi.experiment.metrics import SERIES, metric
 from qioi.experiment.plan import Cell
@@ -194,7 +195,7 @@ def over_time(summary: Summary, spec: FigureSpec) -> Figure:
                         drawstyle="steps-post" if name == "shares" else "default",
                         label=None if alone else label,
                     )
-            shade(axis, cell)
+            shade(axis, cell, found)
             tidy(axis, "y")
         finish_scale(row[0], name in {"p95", "delay"}, NUMBERS)
         row[0].set_ylabel(SERIES[name], color=QUIET, fontsize=8)
@@ -212,12 +213,14 @@ def shorter(text: str, panels: int) -> str:
     return textwrap.fill(text, round(110 / panels))
 
 
-def shade(axis: Axes, cell: Cell) -> None:
-    """Shade the warm-up, and the time of neighbours that come and go."""
+def shade(axis: Axes, cell: Cell, found: CellFigures | None) -> None:
+    """Shade the warm-up, and the time of neighbours that come and go: when they did, else when they were to."""
     timing, neighbours = cell.timing, cell.arm.neighbours
     axis.axvspan(-timing.warmup, 0, color="#f0f2f5", zorder=0, linewidth=0, label="warm-up")
     if neighbours.come is not None and neighbours.go is not None:
-        axis.axvspan(neighbours.come, neighbours.go, color="#fdf0d5", zorder=0, linewidth=0, label="neighbours")
+        came, gone = (found.came, found.gone) if found else (None, None)
+        there = (neighbours.come if came is None else came, neighbours.go if gone is None else gone)
+        axis.axvspan(*there, color="#fdf0d5", zorder=0, linewidth=0, label="neighbours")
     axis.set_xlim(-timing.warmup, timing.duration)
     axis.xaxis.set_major_locator(MaxNLocator(5, prune="upper"))
 

@@ -73,13 +73,18 @@ def memory(pids: Sequence[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CellFigures:
-    """One cell of one repeat. Series are in seconds since the window began; the warm-up lies below zero."""
+    """One cell of one repeat. Series are in seconds since the window began; the warm-up lies below zero.
+
+    So are ``came`` and ``gone``, when neighbours did; cells of earlier versions have neither.
+    """
 
     key: str
     metrics: dict[str, float]
     series: dict[str, dict[str, Series]]
     unit: str
     started: float
+    came: float | None = None
+    gone: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,9 @@ def condense(evidence: Evidence) -> CellFigures:
     metrics |= machine_wide(cut, cores, ours, traces.within(found.start, found.end), cell)
     metrics |= speed_of_reaction(samples, roles, traces)
     metrics |= {**of_perf(evidence.profiled, roles, neighbours), **evidence.lacking}
-    return CellFigures(cell.key, metrics, series(cell, found, cut, roles, neighbours), neighbours.unit, found.start)
+    came, gone = (None if at is None else at - found.start for at in (traces.came, traces.gone))
+    curves = series(cell, found, cut, roles, neighbours)
+    return CellFigures(cell.key, metrics, curves, neighbours.unit, found.start, came, gone)
 
 
 def scheduled(cut: Window, roles: Mapping[str, Role]) -> dict[str, float]:

@@ -66,6 +66,10 @@ class Drive:
 class Driver(Protocol):
     """A driver that runs."""
 
+    def began(self) -> float | None:
+        """Give when the warm-up began (epoch seconds), as far as it is known; ``None`` before."""
+        ...
+
     def running(self) -> bool:
         """Whether it still sends or drains."""
         ...
@@ -81,6 +85,10 @@ class Bundled:
     def __init__(self, stack: contextlib.ExitStack, drive: Drive, rate: float | None) -> None:
         self._file = drive.at / "load.json"
         self._run = stack.enter_context(LoadRun(drive.lab, drive.plan(rate), drive.at))
+
+    def began(self) -> float | None:
+        """Give when it began to send; ``None`` while it connects and prepares."""
+        return self._run.began()
 
     def running(self) -> bool:
         """Whether it still sends or drains."""
@@ -109,6 +117,12 @@ class Tenants:
             folder.mkdir(exist_ok=True)
             plan = replace(drive.plan(rate, "--channel", channel), clients=None)
             self._runs[channel] = (stack.enter_context(LoadRun(drive.lab, plan, folder)), folder / "load.json")
+
+    def began(self) -> float | None:
+        """Give when the first began to send; ``None`` until all do."""
+        begun = [run.began() for run, _ in self._runs.values()]
+        known = [one for one in begun if one is not None]
+        return min(known) if len(known) == len(begun) else None
 
     def running(self) -> bool:
         """Whether any still sends or drains."""
@@ -148,6 +162,7 @@ class Caliper:
         seconds = max(CALIPER_ROUND, timing.warmup + timing.duration + timing.cooldown)
         self._deadline = time.monotonic() + seconds + CALIPER_SLACK
         self._points: list[tuple[float, int]] = []
+        self._started = time.time()
         # When this process dies, the command is told to end, and ends Caliper's own processes in order.
         command = [
             "setpriv",
@@ -176,6 +191,10 @@ class Caliper:
             )
         self._reader = self._log.open()
         stack.callback(self._stop)
+
+    def began(self) -> float | None:
+        """Give when the command was started: its round begins seconds later, at a time that it does not tell."""
+        return self._started
 
     def running(self) -> bool:
         """Whether it runs; notes the progress that it has said."""

@@ -174,16 +174,17 @@ class Measurement:
     ) -> None:
         timing, spec = self._cell.timing, self._cell.arm.neighbours
         began = due = time.monotonic()
-        come = timing.warmup + spec.come if spec.come is not None else timing.arrival
-        go = timing.warmup + spec.go if spec.go is not None else float("inf")
+        come = spec.come if spec.come is not None else timing.arrival - timing.warmup
+        go = spec.go if spec.go is not None else float("inf")
         while driver.running():
             seconds = time.monotonic() - began
-            if self._traces.came is None and seconds >= come and neighbours.names:
+            since = self._since_window(driver)
+            if self._traces.came is None and since >= come and neighbours.names:
                 self._traces.came = time.time()
                 neighbours.start()
             if pin is not None and self._traces.came is not None:
                 pin.hold()
-            if self._traces.came is not None and self._traces.gone is None and seconds >= go:
+            if self._traces.came is not None and self._traces.gone is None and since >= go:
                 for group in neighbours.groups:
                     group.signal(signal.SIGKILL)
                 self._traces.gone = time.time()
@@ -194,10 +195,15 @@ class Measurement:
                 neighbours.check()
             if daemon is not None:
                 daemon.check()
-            profiler.tick(seconds - timing.warmup, timing.duration)
+            profiler.tick(since, timing.duration)
             tick(seconds)
             due = max(due + timing.sample, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
+
+    def _since_window(self, driver: Driver) -> float:
+        """Give the seconds since the window began; less than any while the driver only prepares."""
+        begun = driver.began()
+        return float("-inf") if begun is None else time.time() - begun - self._cell.timing.warmup
 
 
 def set_by_hand(stack: contextlib.ExitStack, group: Group, shares: int) -> None:

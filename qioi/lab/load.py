@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from qioi.processes.launch import last_lines
 
 #: Seconds that a client may take beyond its plan: connecting, preparing accounts, draining.
 SLACK = 90.0
+_BEGAN = re.compile(r"^sending since (\S+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +63,23 @@ class LoadRun:
         self.plan = plan
         self._result = directory / "load.json"
         self._log = directory / "load.log"
-        self._result.unlink(missing_ok=True)
+        for left in (self._result, self._log):  # an earlier run's
+            left.unlink(missing_ok=True)
         command = lab.load_command(plan.arguments(self._result))
         self._deadline = time.monotonic() + plan.warmup + plan.duration + plan.cooldown + SLACK
+        # The engine keeps a container's log until its end.
+        self._began = time.time() if lab.runtime == "docker" else None
         self._process = lab.start_client(command, (directory,), log=self._log, die_with_parent=die_with_parent)
+
+    def began(self) -> float | None:
+        """Give when it began to send (epoch seconds), as it says itself; ``None`` while it connects and prepares.
+
+        Of a container it is when that was started.
+        """
+        if self._began is None and self._log.exists():
+            said = _BEGAN.search(self._log.read_text(errors="replace"))
+            self._began = datetime.fromisoformat(said[1]).timestamp() if said else None
+        return self._began
 
     def running(self) -> bool:
         """Whether it still sends or drains; raise if it takes far too long."""

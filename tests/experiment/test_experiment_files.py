@@ -216,6 +216,15 @@ def beside_caliper(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+def test_nothing_happens_at_a_time_of_calipers_window(beside_caliper: dict[str, Any], tmp_path: Path) -> None:
+    beside_caliper["timing"]["profile"] = 1.0
+    why = "not with the driver caliper, whose window begins at a time that is known later"
+    assert refusal(beside_caliper, tmp_path) == f"{tmp_path / 'toy.yaml'}: timing.profile: {why}"
+    beside_caliper["timing"]["profile"] = 0.0
+    beside_caliper["arms"][0]["neighbours"] = {"sysbench": 4, "come": 1.0, "go": 2.0}
+    assert refusal(beside_caliper, tmp_path) == f"{tmp_path / 'toy.yaml'}: arms.0.neighbours.come: {why}"
+
+
 @pytest.mark.parametrize("key", ["timing", "standard"])
 def test_a_window_of_caliper_has_room_for_what_it_tells(
     beside_caliper: dict[str, Any], tmp_path: Path, key: str

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
-from qioi.experiment.condense import Evidence, Look, Traces, a_second, condense, speed_of_reaction
+from qioi.experiment.charts import shade
+from qioi.experiment.condense import CellFigures, Evidence, Look, Traces, a_second, condense, speed_of_reaction
 from qioi.experiment.drivers import (
     QUARTILES,
     Driven,
@@ -351,3 +353,15 @@ def test_what_a_window_had_a_second_is_between_its_first_look_and_its_last() -> 
 
 def test_time_that_ended_threads_took_along_is_no_negative_time() -> None:
     assert a_second([Look(0.0, 0.0, 5.0, 0.0, 0.0), Look(1.0, 0.0, 4.0, 0.0, 0.0)])[1] == 0.0
+
+
+@pytest.mark.parametrize(("came", "gone", "shaded"), [(None, None, (0.5, 1.9)), (0.8, 2.2, (0.8, 2.2))])
+def test_pictures_shade_when_neighbours_came_and_went(
+    came: float | None, gone: float | None, shaded: tuple[float, float]
+) -> None:
+    arm = ArmSpec(name="beside", title="", neighbours=NeighbourSpec(sysbench=1, come=0.5, go=1.9))
+    cell = Cell("one", NetworkSpec(), "one", LoadSpec(rate=1.0), arm, Timing(duration=3.0))
+    axis = Figure().subplots()
+    shade(axis, cell, CellFigures(cell.key, {}, {}, "", 0.0, came, gone))
+    _, band = axis.patches
+    assert (band.get_x(), band.get_x() + band.get_width()) == pytest.approx(shaded)  # type: ignore[attr-defined]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
-from qioi.lab.load import LoadPlan, parse_result
+from qioi.kernel.child import Child
+from qioi.lab.load import LoadPlan, LoadRun, parse_result
 from qioi.lab.machine import Snapshot, between, cpu_model, machine, snapshot, some_total
 from qioi.lab.sampler import Sample, Sampler, window, write_samples
 from qioi.model import DelayReading, Role
@@ -105,6 +110,35 @@ def test_the_clients_result_is_read_and_its_drain_left_out() -> None:
     assert found.throughput == ((-1, 90), (0, 0), (1, 100))
     assert found.p95 == ((-1, 5), (1, 6))
     assert parse_result({**RESULT, "intended_rate": 0}, Path("x")).figures.offered is None
+
+
+class ToyLab:
+    """Runs a script in place of the client."""
+
+    def __init__(self, tree: Tree, runtime: str, script: str) -> None:
+        self._tree, self.runtime, self._script = tree, runtime, script
+
+    def load_command(self, _arguments: Sequence[str]) -> list[str]:
+        return ["sh", "-c", self._script]
+
+    def start_client(self, command: Sequence[str], _folders: Sequence[Path], **more: Any) -> Child[bytes]:
+        return launch(command, self._tree.group("client").create(), **more)
+
+
+def test_a_load_says_when_it_began_to_send(tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "load.log").write_text("sending since 2020-01-01T00:00:00Z\n")  # an earlier run
+    script = f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo sending since 2026-11-21T03:27:56.5Z; sleep 1000"
+    lab: Any = ToyLab(tree, "process", script)
+    with LoadRun(lab, LoadPlan(1, 1, rate=5), tmp_path) as run:
+        assert run.began() is None
+        (tmp_path / "go").touch()
+        assert until(run.began) == datetime(2026, 11, 21, 3, 27, 56, 500_000, UTC).timestamp()
+    before = time.time()
+    lab = ToyLab(tree, "docker", "sleep 1000")
+    with LoadRun(lab, LoadPlan(1, 1, rate=5), tmp_path) as run:
+        began = run.began()
+        assert began is not None
+        assert before <= began <= time.time()
 
 
 @pytest.mark.parametrize("key", ["started", "latency_ms", "timeseries"])

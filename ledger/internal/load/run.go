@@ -97,6 +97,7 @@ func mayPass(o outcome) bool {
 // has when ctx ends early.
 func (r *run) measure(ctx context.Context) *Result {
 	p := &pacer{plan: r.plan, start: time.Now()}
+	r.progress.say("sending since " + p.start.UTC().Format(time.RFC3339Nano))
 	rec := newRecorder(p.start, r.plan)
 	cpu := watchCPU(ctx, p.windowStart())
 	stages := r.nodes.watch(ctx, p.windowStart())
