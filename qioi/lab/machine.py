@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from qioi.processes.cgroups import find_hierarchy
+
+#: Ticks of /proc/stat in a second.
+TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,9 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Counters of the whole machine at one time, in seconds; only their differences mean something.
+    """Counters of the CPUs that the lab may use, at one time, in seconds; only their differences mean something.
 
+    ``pressure`` is the machine's.
     ``busy`` is the time that was not idle. The kernel measures idle time. It samples busy time at each tick, which is
     wrong by a tenth of a CPU where work comes in pieces shorter than a tick.
     """
@@ -47,8 +52,8 @@ class Snapshot:
 class Quiet:
     """What happened between two snapshots, as shares of the time (0..1) or cores.
 
-    ``steal`` is what the hypervisor gave to others, per core; ``cores_busy`` what all processes of the
-    machine used; ``pressure`` the share of time in which some task waited for a CPU (PSI ``some``).
+    ``steal`` is what the hypervisor gave to others, per core; ``cores_busy`` what all processes used of the CPUs
+    that the lab may use; ``pressure`` the share of time in which some task waited for a CPU (PSI ``some``).
     """
 
     seconds: float
@@ -81,15 +86,30 @@ def cpu_model(cpuinfo: str) -> str:
 
 def snapshot() -> Snapshot:
     """Read the counters now."""
-    elapsed = (os.cpu_count() or 1) * time.monotonic()
-    used = psutil.cpu_times()
+    usable = os.sched_getaffinity(0)
+    elapsed = len(usable) * time.monotonic()
+    idle, steal = idle_and_steal(Path("/proc/stat").read_text(), usable)
     pressure = Path("/proc/pressure/cpu")
     return Snapshot(
         time=time.time(),
-        steal=used.steal,
-        busy=elapsed - used.idle - used.iowait - used.steal,
+        steal=steal,
+        busy=elapsed - idle - steal,
         pressure=some_total(pressure.read_text()) if pressure.exists() else None,
     )
+
+
+def idle_and_steal(stat: str, cpus: Container[int]) -> tuple[float, float]:
+    """Give the time in which these CPUs were idle, waits for I/O included, and that which was stolen from them, in s.
+
+    Source: proc(5), /proc/stat.
+    """
+    idle = steal = 0
+    for line in stat.splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name != "cpu" and int(name[3:]) in cpus:
+            idle += int(fields[3]) + int(fields[4])
+            steal += int(fields[7])
+    return idle / TICK, steal / TICK
 
 
 def some_total(text: str) -> float | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,9 +16,9 @@ from typing import Any
 import pytest
 from waiting import until
 
-from qioi.kernel.child import Child
+from qioi.kernel.child import Child, mortal
 from qioi.lab.load import LoadPlan, LoadRun, parse_result
-from qioi.lab.machine import Snapshot, between, cpu_model, machine, snapshot, some_total
+from qioi.lab.machine import Snapshot, between, cpu_model, idle_and_steal, machine, snapshot, some_total
 from qioi.lab.sampler import Sample, Sampler, window, write_samples
 from qioi.model import DelayReading, Role
 from qioi.processes.errors import LabError
@@ -47,6 +50,32 @@ def test_means_cover_the_window_alone() -> None:
 def test_shares_over_time_are_the_roles_mean() -> None:
     cut = window([sample(0, 0), sample(1, 0, shares=3072)], 0, 0, 1)
     assert cut.shares_over_time(("peer", "orderer")) == ((0, 1024), (1, 2048))
+
+
+def test_only_the_cpus_that_the_lab_may_use_count() -> None:
+    stat = "cpu  9 9 9 9 9 9 9 9 0 0\n" + "".join(
+        f"cpu{number} 500 0 100 {idle} 50 0 0 {steal} 0 0\n"
+        for number, idle, steal in ((0, 100, 0), (2, 250, 25), (12, 1, 1))
+    )
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert idle_and_steal(stat + "intr 1 2 3\nctxt 5\n", {0, 1, 2}) == (450 / ticks, 25 / ticks)
+    assert idle_and_steal(stat, {12}) == (51 / ticks, 1 / ticks)
+
+
+def test_on_one_cpu_of_several_no_more_than_one_is_busy() -> None:
+    script = (
+        "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "from qioi.lab.machine import between, machine, snapshot\n"
+        "first = snapshot(); time.sleep(0.5); print(between(first, snapshot(), machine().cores).cores_busy)\n"
+    )
+    others = [subprocess.Popen(mortal(["sh", "-c", "while :; do :; done"])) for _ in os.sched_getaffinity(0)]
+    try:
+        done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+        assert 0 < float(done.stdout) < 1.1
+    finally:
+        for one in others:
+            one.kill()
+            one.wait()
 
 
 def test_a_role_that_never_ran_has_no_delay() -> None:
