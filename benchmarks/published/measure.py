@@ -21,6 +21,7 @@ from published.readers import OneFolder
 from published.record import Code, Machine, Record
 from qioi.experiment.calibration import calibrate
 from qioi.experiment.child import run_to_end
+from qioi.lab.machine import Machine as Host
 from qioi.lab.machine import machine
 
 
@@ -50,8 +51,8 @@ def is_current(piece: Piece, root: Path, data: Path) -> bool:
 def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlier: Record | None = None) -> Record:
     """Run a piece and give its record; with ``earlier``, what that was made of is read again with it.
 
-    What an interrupted run of the same code and command has left is gone on with. What others have left, or a run that
-    was finished, is removed: a benchmark would take it for its own.
+    What an interrupted run of the same code, command, machine and Fabric has left is gone on with. What others have
+    left, or a run that was finished, is removed: a benchmark would take it for its own.
 
     UnmeasuredError: its command failed. ValueError: its code is not committed, or was changed while it ran, or it takes
     no more runs.
@@ -60,7 +61,11 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
         raise ValueError(f"{piece.name}: what it measures has uncommitted changes, and figures name a commit")
     digest, commit = code.digest(root, piece.code), code.commit(root)
     beside = fabric_version(fabric) if fabric is not None and piece.needs_fabric else ""
-    runs = results / piece.name / hashlib.sha256(f"{digest} {piece.command}".encode()).hexdigest()[:12]
+    host = machine()
+    if earlier is not None and (other := of_another(earlier, host, beside)):
+        raise ValueError(f"{piece.name}: its record is of {other} (--again measures it anew)")
+    same = "\n".join((digest, piece.command, host.kernel, host.cpu, beside))
+    runs = results / piece.name / hashlib.sha256(same.encode()).hexdigest()[:12]
     finished = runs / "finished"
     done = finished_runs(piece, runs) if earlier else 0
     for before in (results / piece.name).glob("*"):
@@ -79,7 +84,6 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
         raise ValueError(f"{piece.name}: what it measures was changed meanwhile, so its figures are of no commit")
     figures = piece.read(folders, speed)
     finished.write_text(str(len(folders)))
-    host = machine()
     return Record(
         name=piece.name,
         title=piece.title,
@@ -94,6 +98,12 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
         left_out=figures.left_out,
         beside=beside,
     )
+
+
+def of_another(earlier: Record, host: Host, beside: str) -> str:
+    """Name the kernel, CPU or Fabric of a record that are not those of now; empty if all are."""
+    pairs = ((earlier.machine.kernel, host.kernel), (earlier.machine.cpu, host.cpu), (earlier.beside, beside))
+    return ", ".join(known or "no Fabric" for known, now in pairs if known != now)
 
 
 def fabric_version(folder: Path) -> str:

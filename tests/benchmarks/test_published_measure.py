@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from published.record import Column, Form, Row
 from toy_record import SPEED, made
 
 from qioi.experiment.calibration import Calibration
+from qioi.lab.machine import machine
 
 
 def test_a_piece_is_due_until_it_is_measured_on_the_code_as_it_is(repository: Path, tmp_path: Path) -> None:
@@ -76,6 +78,25 @@ def test_a_run_that_was_interrupted_is_none_of_those_that_there_are(
             measure(counted, repository, results, None, first)
     more = measure(counted, repository, results, None, first)
     assert more.values("alone", "tps") == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("what", ["kernel", "cpu"])
+def test_runs_of_another_kernel_or_cpu_are_not_pooled(
+    counted: Piece, repository: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    results = repository / "results"
+    first = measure(counted, repository, results, None)
+    with monkeypatch.context() as patch:
+        patch.setattr("published.measure.run", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            measure(counted, repository, results, None)  # its first run is begun, and is gone on with here
+    (begun,) = results.glob("lab/*/run1")
+    monkeypatch.setattr("published.measure.machine", lambda: replace(machine(), **{what: "another"}))
+    with pytest.raises(ValueError, match=rf"lab: its record is of {re.escape(getattr(machine(), what))} \(--again"):
+        measure(counted, repository, results, None, first)
+    assert begun.exists(), "before anything is measured"
+    measure(counted, repository, results, None)
+    assert not begun.exists()
 
 
 def interrupted(*_arguments: object) -> None:
