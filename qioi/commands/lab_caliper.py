@@ -37,6 +37,7 @@ from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
 @click.option("--transactions", type=click.IntRange(min=1), help="Transactions of each round, in place of a duration.")
 @click.option("--rate", type=Finite(min=0, min_open=True), help="Transactions/s of rounds at a fixed rate.")
 @click.option("--load", type=click.IntRange(min=1), help="Transactions in flight in rounds at a fixed load.")
+@click.option("--seed", type=click.IntRange(min=1), help="Of the workloads' choices: their round argument seed.")
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
@@ -52,6 +53,7 @@ def command(
     transactions: int | None,
     rate: float | None,
     load: int | None,
+    seed: int | None,
     output: Path | None,
 ) -> None:
     """Run BENCHMARK (smallbank, simple, marbles, or a Caliper benchmark file) with Hyperledger Caliper.
@@ -61,7 +63,7 @@ def command(
     if duration is not None and transactions is not None:
         raise click.UsageError("--duration and --transactions exclude each other")
     labels = tuple(label.strip() for text in rounds for label in text.split(",") if label.strip())
-    overrides = Overrides(labels, workers, duration, transactions, rate, load)
+    overrides = Overrides(labels, workers, duration, transactions, rate, load, seed)
     output = output or Path("results", f"caliper-{Path(benchmark).stem}-{datetime.now():%Y%m%d-%H%M%S}")
     with one_line_errors(output):
         configs = find_configs()

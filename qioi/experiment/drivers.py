@@ -179,7 +179,7 @@ class Caliper:
             self._round,
         ]
         command += ["--dir", str(drive.lab.directory), "--duration", f"{round(seconds)}"]
-        command += ["--load", str(drive.spec.clients)]
+        command += ["--load", str(drive.spec.clients), "--seed", str(drive.seed)]
         with self._log.open("w") as log:
             self._process = Child(
                 [*command, "--output", str(self._output)],

@@ -30,6 +30,7 @@ class Overrides:
     transactions: int | None = None  # of each round, in place of a duration
     rate: float | None = None  # transactions per second of fixed-rate rounds
     load: int | None = None  # transactions in flight in fixed-load rounds
+    seed: int | None = None  # of the workloads' choices, their round argument of that name
 
 
 def find_configs() -> Path:
@@ -184,6 +185,8 @@ def benchmark(path: Path, configs: Path, network: Document, overrides: Overrides
     _apply(path, test["rounds"], overrides)
     for entry in test["rounds"]:
         _resolve_workload(entry, path, configs, network)
+        if overrides.seed is not None:
+            entry["workload"]["arguments"]["seed"] = overrides.seed
     return document
 
 

@@ -153,7 +153,7 @@ def test_the_benchmarks_stand(configs: Path, tmp_path: Path, name: str) -> None:
 def test_the_command_line_wins(configs: Path, tmp_path: Path) -> None:
     network = filled(configs, description(tmp_path))
     path = find_benchmark("smallbank", configs)
-    changes = Overrides(rounds=("mix-load", "create"), workers=3, transactions=70, rate=12.5, load=4)
+    changes = Overrides(rounds=("mix-load", "create"), workers=3, transactions=70, rate=12.5, load=4, seed=1729)
     test = benchmark(path, configs, network, changes)["test"]
     assert [entry["label"] for entry in test["rounds"]] == ["create", "mix-load"]
     assert test["workers"]["number"] == 3
@@ -161,7 +161,10 @@ def test_the_command_line_wins(configs: Path, tmp_path: Path) -> None:
     assert (create["txNumber"], create["rateControl"]["opts"]["tps"]) == (70, 12.5)
     assert "txDuration" not in create
     assert load["rateControl"]["opts"] == {"transactionLoad": 4, "startTps": 50}
-    assert benchmark(path, configs, network, Overrides(duration=9))["test"]["rounds"][2]["txDuration"] == 9
+    assert [entry["workload"]["arguments"]["seed"] for entry in (create, load)] == [1729, 1729]
+    third = benchmark(path, configs, network, Overrides(duration=9))["test"]["rounds"][2]
+    assert third["txDuration"] == 9
+    assert "seed" not in third["workload"]["arguments"]
 
 
 @pytest.mark.parametrize(

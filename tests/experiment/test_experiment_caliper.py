@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from qioi.experiment.drivers import caliper_result, client_metrics, starved
+from qioi.experiment.drivers import Caliper, Drive, caliper_result, client_metrics, starved
 from qioi.experiment.spec import Timing
+from qioi.experiment.system import LoadSpec
 from qioi.processes.errors import BusyError, LabError
 
 ENTRY: dict[str, Any] = {
@@ -93,3 +97,18 @@ def test_a_round_that_failed_is_not_one_that_committed_nothing(
 def test_a_round_without_latencies_that_has_committed_is_an_error() -> None:
     with pytest.raises(LabError, match="transfer has no latencies: no peers"):
         caliper_result({**ENTRY, "latency_ms": None, "failure": "no peers"}, [(1.0, 5)], TIMING)
+
+
+def test_each_repeat_has_the_seed_that_its_folder_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[str] = []
+
+    def start(command: list[str], **_: object) -> Any:
+        given.extend(command)
+        return SimpleNamespace(poll=lambda: 0)
+
+    monkeypatch.setattr("qioi.experiment.drivers.Child", start)
+    spec = LoadSpec(driver="caliper", benchmark="simple", round="transfer", clients=2)
+    lab: Any = SimpleNamespace(directory=tmp_path)
+    with ExitStack() as stack:
+        Caliper(stack, Drive(lab, spec, TIMING, 1729, tmp_path))
+    assert given[given.index("--seed") + 1] == "1729"
