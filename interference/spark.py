@@ -19,10 +19,9 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.kernel.child import Child
+from qioi.interference.instances import Processes
 from qioi.kernel.extras import installs
 from qioi.model import DEFAULT_SHARES
-from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
 from qioi.processes.tree import Tree
@@ -63,23 +62,16 @@ class Round:
     end: float
 
 
-class Spark:
+class Spark(Processes):
     """A cluster of ``count`` workers below ``tree`` and its job."""
 
     unit = "records/s"
 
     def __init__(self, tree: Tree, count: int, directory: Path, records: int | None = None) -> None:
         self._workers = tuple(f"spark-worker{index + 1}" for index in range(count))
-        self.names = ("spark-master", *self._workers, "spark-driver")
-        self._tree, self._directory = tree, directory
+        super().__init__(tree, ("spark-master", *self._workers, "spark-driver"), directory)
         self._records = records or RECORDS_PER_WORKER * count
         self._scratch = directory / "spark"
-        self._processes: dict[str, Child[bytes]] = {}
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The control groups, in the order of ``names``."""
-        return tuple(self._tree.group(name) for name in self.names)
 
     def prepare(self) -> None:
         """Start the cluster and wait until the job has sorted once; it then waits for :meth:`start`."""
@@ -108,20 +100,9 @@ class Spark:
         """Let the job go on, round after round."""
         (self._scratch / "go").touch()
 
-    def check(self) -> None:
-        """Raise if a process has ended; the job ends when a result is not in order."""
-        for name, process in self._processes.items():
-            if process.poll() is not None:
-                raise LabError(
-                    f"{name} ended by itself (status {process.returncode}): {last_lines(self._log(name), 4)}"
-                )
-
     def stop(self) -> None:
         """Kill all, and remove groups and data; logs and the list of rounds stay."""
-        self._tree.remove(self.groups, grace=0)
-        for process in self._processes.values():
-            process.wait()
-        self._processes.clear()
+        super().stop()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def rounds(self) -> list[Round]:
@@ -147,9 +128,6 @@ class Spark:
     @property
     def _temporary(self) -> Path:
         return self._scratch / "local"
-
-    def _log(self, name: str) -> Path:
-        return self._directory / f"{name}.log"
 
     def _launch(self, home: Path, name: str, *arguments: str) -> None:
         which, *rest = arguments

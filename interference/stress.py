@@ -14,11 +14,10 @@ import time
 from pathlib import Path
 from typing import Literal
 
+from qioi.interference.instances import Instances
 from qioi.model import DEFAULT_SHARES
-from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
-from qioi.processes.launch import Running, last_lines
-from qioi.processes.tree import Program, Tree
+from qioi.processes.tree import Tree
 
 Kind = Literal["memory", "io"]
 ARGUMENTS: dict[Kind, tuple[str, ...]] = {
@@ -39,7 +38,7 @@ def stress_binary() -> str:
     return found
 
 
-class StressNg:
+class StressNg(Instances):
     """N instances of one kind below ``tree``. Their files go to ``scratch``, by default beside their logs."""
 
     unit = "bogo ops/s"
@@ -53,40 +52,24 @@ class StressNg:
         shares: int = DEFAULT_SHARES,
         scratch: Path | None = None,
     ) -> None:
-        self.names = tuple(f"stress-{kind}{index + 1}" for index in range(count))
-        self._tree, self._kind, self._directory, self._shares = tree, kind, directory, shares
+        super().__init__(tree, f"stress-{kind}", count, directory, shares)
+        self._kind = kind
         self._files = scratch or directory
-        self._processes: dict[str, Running] = {}
 
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The control groups, one per instance, in the order of ``names``."""
-        return tuple(self._tree.group(name) for name in self.names)
+    def command(self, name: str) -> list[str]:
+        """Give what one runs: it writes into a folder of its own."""
+        return [stress_binary(), *ARGUMENTS[self._kind], "--metrics-brief", "--temp-path", str(self._scratch(name))]
+
+    def folders(self, name: str) -> tuple[Path, ...]:
+        """Give the folder that one writes into."""
+        return (self._scratch(name),)
 
     def prepare(self) -> None:
-        """Prepare a place for each instance."""
+        """Prepare a place for each instance. LabError: stress-ng is not installed."""
         stress_binary()
         for name in self.names:
             self._scratch(name).mkdir(parents=True, exist_ok=True)
-            self._tree.prepare(name, self._shares, (self._scratch(name),))
-
-    def start(self) -> None:
-        """Start all instances; they die with the starting process."""
-        binary = stress_binary()
-        for name in self.names:
-            self._log(name).unlink(missing_ok=True)  # what an earlier run has left there would be read first
-            command = [binary, *ARGUMENTS[self._kind], "--metrics-brief", "--temp-path", str(self._scratch(name))]
-            self._processes[name] = self._tree.start(
-                Program(name, command, shares=self._shares, log=self._log(name), die_with_parent=True)
-            )
-
-    def check(self) -> None:
-        """Raise if an instance has ended by itself."""
-        for name, process in self._processes.items():
-            if process.poll() is not None:
-                raise LabError(
-                    f"{name} ended by itself (status {process.returncode}): {last_lines(self._log(name), 3)}"
-                )
+        super().prepare()
 
     def stop(self) -> None:
         """Tell all to end and print what they did; kill those that do not end."""
@@ -99,12 +82,9 @@ class StressNg:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
-        self._tree.remove(self.groups, grace=0)
-        for process in self._processes.values():
-            process.wait()
+        super().stop()
         for name in self.names:
             shutil.rmtree(self._scratch(name), ignore_errors=True)
-        self._processes.clear()
 
     def work(self, since: float, until: float) -> float | None:
         """Bogo operations per second of all, over their whole life; ``None`` unless each has ended and said its own."""
@@ -118,9 +98,6 @@ class StressNg:
 
     def _scratch(self, name: str) -> Path:
         return self._files / f"{name}.tmp"
-
-    def _log(self, name: str) -> Path:
-        return self._directory / f"{name}.log"
 
 
 def parse_metrics(log: Path) -> float | None:

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from qioi.interference.instances import Instances
 from qioi.model import DEFAULT_SHARES
-from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
-from qioi.processes.launch import Running, last_lines
-from qioi.processes.tree import Program, Tree
+from qioi.processes.tree import Tree
 
 _REPORT = re.compile(r"^\[ (\d+)s \] thds: \d+ eps: (\d+(?:\.\d+)?)", re.MULTILINE)
 
@@ -46,7 +45,7 @@ def parse_reports(text: str, instance: str, started: float) -> list[Report]:
     return [Report(instance, started + int(match[1]), float(match[2])) for match in _REPORT.finditer(complete)]
 
 
-class Sysbench:
+class Sysbench(Instances):
     """N instances below ``tree``. Use it as a context manager, so that none outlives its purpose."""
 
     COMMAND = ("cpu", "--threads=1", "--time=0", "--report-interval=1", "run")
@@ -54,41 +53,21 @@ class Sysbench:
     def __init__(self, tree: Tree, count: int, directory: Path, shares: int = DEFAULT_SHARES) -> None:
         if count < 0:
             raise LabError(f"{count} sysbench processes were asked for; 0 or more can be had")
-        self.names = tuple(f"sysbench{index + 1}" for index in range(count))
-        self._tree = tree
-        self._directory = directory
-        self._shares = shares
+        super().__init__(tree, "sysbench", count, directory, shares)
         self._started: dict[str, float] = {}
-        self._processes: dict[str, Running] = {}
 
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The control groups, one per instance, in the order of ``names``."""
-        return tuple(self._tree.group(name) for name in self.names)
+    def command(self, name: str) -> list[str]:
+        """Give what each runs."""
+        return [sysbench_binary(), *self.COMMAND]
 
     def prepare(self) -> None:
-        """Prepare a place for each instance, so that all start at once."""
+        """Prepare a place for each instance, so that all start at once. LabError: sysbench is not installed."""
         sysbench_binary()
-        for name in self.names:
-            self._tree.prepare(name, self._shares)
+        super().prepare()
 
-    def start(self) -> None:
-        """Start all instances; they die with the starting process."""
-        command = [sysbench_binary(), *self.COMMAND]
-        for name in self.names:
-            self._log(name).unlink(missing_ok=True)
-            self._started[name] = time.time()
-            self._processes[name] = self._tree.start(
-                Program(name, command, shares=self._shares, log=self._log(name), die_with_parent=True)
-            )
-
-    def check(self) -> None:
-        """Raise if an instance has ended by itself."""
-        for name, process in self._processes.items():
-            if process.poll() is not None:
-                raise LabError(
-                    f"{name} ended by itself (status {process.returncode}): {last_lines(self._log(name), 3)}"
-                )
+    def _start(self, name: str) -> None:
+        self._started[name] = time.time()
+        super()._start(name)
 
     def reports(self) -> list[Report]:
         """Every report so far, of all instances, in the order of time."""
@@ -102,16 +81,6 @@ class Sysbench:
     def cpu_seconds(self) -> float:
         """CPU time that all instances together have had, in seconds."""
         return sum(group.cpu_seconds() for group in self.groups)
-
-    def stop(self) -> None:
-        """Kill them and remove their groups; nothing they do needs an orderly end."""
-        self._tree.remove(self.groups, grace=0)
-        for process in self._processes.values():
-            process.wait()
-        self._processes.clear()
-
-    def _log(self, name: str) -> Path:
-        return self._directory / f"{name}.log"
 
     def __enter__(self) -> Sysbench:
         try:

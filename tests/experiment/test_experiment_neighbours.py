@@ -40,6 +40,7 @@ def test_programs_have_groups_of_their_own_and_end_with_their_children(tree: Tre
 
 
 def test_a_program_that_ends_by_itself_is_an_error_with_what_it_said(tree: Tree, tmp_path: Path) -> None:
+    (tmp_path / "sh1.log").write_text("an earlier run\n")
     neighbours = make_neighbours(NeighbourSpec(programs=1, command="sh -c 'echo no memory; exit 3'"), tree, tmp_path)
     neighbours.prepare()
     neighbours.start()
