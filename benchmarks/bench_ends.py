@@ -132,12 +132,16 @@ def confined(lab: Lab, really: bool) -> Iterator[None]:
 )  # fmt: skip
 def main(place: Place, fabric: Path | None, names: tuple[str, ...], repeats: int, duration: float, busy: int) -> None:
     """Measure what is missing, and write ends.json and ends.md."""
-    system, extra = ("fabric", ()) if fabric else ("ledger", ("--like-fabric",))
     numbers = range(1, repeats + 1)
     sent = Sent(duration, None, None, 0, busy / 100)
-    options: dict[str, Any] = {"extra": (*extra, "--max-message-count", "10"), "system": system, "binaries": fabric}
+    options: dict[str, Any] = {
+        "system": "fabric" if fabric else "ledger",
+        "binaries": fabric,
+        "like_fabric": not fabric,
+        "extra": ("--max-message-count", "10"),
+    }
     with place.network(**options) as (lab, network):
-        ends = Ends(lab, network, place.results, sent, system_of(None, **options))
+        ends = Ends(lab, network, place.results, sent, system_of(None, options))
         most = ends.maximum(None)
         for number in numbers:
             ends.ways(number, names, most)

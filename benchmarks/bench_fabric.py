@@ -30,9 +30,10 @@ from laws_asked import Asked, asked
 @click.option("--messages", type=click.IntRange(1), default=10, show_default=True, help="Transactions of a block.")
 def main(place: Place, asked: Asked, fabric: Path | None, messages: int) -> None:
     """Bring the network up, and measure the laws on it."""
-    system, extra = ("fabric", ()) if fabric else ("ledger", ("--like-fabric",))
+    system = "fabric" if fabric else "ledger"
     blocks = ("--max-message-count", str(messages))
-    measure(replace(place, name="laws"), asked, extra=(*extra, *blocks), system=system, binaries=fabric)
+    there = replace(place, name="laws")
+    measure(there, asked, extra=blocks, system=system, binaries=fabric, like_fabric=not fabric)
 
 
 if __name__ == "__main__":

@@ -205,7 +205,7 @@ def measure(place: Place, asked: Asked, up: Path | None = None, **options: Any) 
     click.echo(f"{number} measurements, about {seconds / 60:.0f} minutes in all, with what they need beforehand")
     try:
         with place.network(up, **options) as (lab, network):
-            laws = Laws(lab, network, place.results, sent, system_of(up, **options))
+            laws = Laws(lab, network, place.results, sent, system_of(up, options))
             most = laws.maximum(asked.maximum)
             click.echo(f"maximum {most:.0f} tps")
             for repeat in range(asked.first, asked.first + repeats):
@@ -235,8 +235,7 @@ def measure(place: Place, asked: Asked, up: Path | None = None, **options: Any) 
 )
 def main(place: Place, asked: Asked, up: Path | None, like_fabric: bool, fabric: Path | None) -> None:
     """Measure what is missing, write laws.json and laws.md, and print the table."""
-    extra = ("--like-fabric",) if like_fabric else ()
-    measure(place, asked, up, extra=extra, system="fabric" if fabric else "ledger", binaries=fabric)
+    measure(place, asked, up, system="fabric" if fabric else "ledger", binaries=fabric, like_fabric=like_fabric)
 
 
 if __name__ == "__main__":

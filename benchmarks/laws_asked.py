@@ -102,14 +102,18 @@ def asked(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def system_of(up: Path | None, *, system: str, extra: Sequence[str], binaries: Path | None) -> dict[str, Any]:
-    """Say what is measured: a network that is ``up`` in a folder, or one that is brought up with these options."""
+def system_of(up: Path | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what is measured: a network that is ``up`` in a folder, or one that is brought up by these ``LabOptions``.
+
+    Of real Fabric its peer is told by a digest, not by where it is.
+    """
     if up is not None:
         network = load_network(up / "network.json")
         nodes = [node.name for node in network.nodes]
         return {"up": str(up.resolve()), "network": [network.mode, network.consenter, *network.channels, *nodes]}
+    binaries: Path | None = options.get("binaries")
     peer = binaries and hashlib.sha256((binaries / "bin" / "peer").read_bytes()).hexdigest()
-    return {"system": system, "flags": list(extra), "fabric": peer}
+    return {**options, "binaries": peer}
 
 
 def hold_to(directory: Path, figures: Sequence[str], sent: Sent, system: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -175,21 +176,10 @@ def run(
     names: tuple[str, ...],
     output: Path | None,
     resume: Path | None,
-    loads: tuple[str, ...],
-    arms: tuple[str, ...],
-    only_networks: tuple[str, ...],
-    standard: bool,
-    paper_size: bool,
-    repeats: int | None,
-    duration: float | None,
-    warmup: float | None,
-    seed: int,
-    smoke: bool,
-    base_port: int,
     runtime: Runtime | None,
     system: str | None,
     binaries: Path | None,
-    folder: Path | None,
+    **options: Any,
 ) -> None:
     """Run experiments (by name, `all`, or a file of yours) and write report.html.
 
@@ -197,7 +187,7 @@ def run(
     Everything is checked before anything starts. ctrl-C leaves the host clean and keeps finished repeats;
     --resume with the same options goes on after the last one.
     """
-    if standard and smoke:
+    if options["standard"] and options["smoke"]:
         raise click.UsageError("--standard and --smoke exclude each other")
     if output is not None and resume is not None:
         raise click.UsageError("--output and --resume exclude each other")
@@ -206,20 +196,9 @@ def run(
     asked = Asked(
         output=directory,
         resume=resume is not None,
-        loads=loads,
-        arms=arms,
-        only_networks=only_networks,
-        standard=standard,
-        paper_size=paper_size,
-        repeats=repeats,
-        duration=duration,
-        warmup=warmup,
-        seed=seed,
-        smoke=smoke,
-        base_port=base_port,
         networks={key: value for key, value in networks.items() if value is not None},
         binaries=str(binaries.resolve()) if binaries else None,
-        folder=folder,
+        **options,
     )
     console = plain_console()
     with one_line_errors():

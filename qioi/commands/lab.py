@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -21,7 +22,7 @@ from qioi.lab.containers import ContainerRun, Containers
 from qioi.lab.engine import LabEngine
 from qioi.lab.kubernetes_secrets import as_yaml, network_secrets
 from qioi.lab.lab import CLIENT_GROUP, DEFAULT_DIRECTORY, Lab, NodeStatus
-from qioi.lab.options import RUNTIMES, LabOptions, Runtime
+from qioi.lab.options import RUNTIMES, LabOptions
 from qioi.lab.signals import uninterrupted
 from qioi.lab.site import PATIENCE
 from qioi.lab.systems import LEDGERS, SYSTEMS
@@ -124,22 +125,11 @@ def command() -> None:
 @click.option("--timeout", type=Finite(min=1), default=PATIENCE, show_default=True, help="Seconds to get ready.")
 def up(
     directory: Path,
-    orgs: int,
-    peers_per_org: int,
-    orderers: int,
-    system: str,
-    binaries: Path | None,
-    nodes: int | None,
-    mode: str | None,
-    consenter: str,
-    sequencer_memory: bool,
-    volatile_votes: bool,
-    like_fabric: bool,
-    channels: tuple[str, ...],
-    chaincodes: tuple[str, ...],
-    base_port: int,
-    runtime: Runtime,
     timeout: float,
+    system: str,
+    mode: str | None,
+    chaincodes: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Start the network and leave it running; `qioi lab down` ends it.
 
@@ -147,30 +137,15 @@ def up(
     configuration finds them. DOCKER_HOST names an engine's socket that is not Docker's default.
     """
     refuse_strangers(system)
-    extra = tuple(text for chaincode in chaincodes for text in ("--chaincode", chaincode))
-    if sequencer_memory:
-        extra += ("--sequencer-memory",)
-    if volatile_votes:
-        extra += ("--volatile-votes",)
-    if like_fabric:
-        extra += ("--like-fabric",)
-    options = LabOptions(
-        orgs=orgs,
-        peers_per_org=peers_per_org,
-        orderers=orderers,
-        mode=mode or ("stream" if system == "ledger" else "block"),
-        consenter=consenter,
-        base_port=base_port,
-        channels=channels,
-        extra=extra,
-        runtime=runtime,
+    asked = LabOptions(
         system=system,
-        binaries=binaries,
-        nodes=nodes,
+        mode=mode or ("stream" if system == "ledger" else "block"),
+        extra=tuple(text for chaincode in chaincodes for text in ("--chaincode", chaincode)),
+        **options,
     )
     with one_line_errors(directory):
         lab = Lab(directory)
-        network = lab.up(options, timeout=timeout, say=click.echo)
+        network = lab.up(asked, timeout=timeout, say=click.echo)
     where = "logs with their engine" if lab.runtime == "docker" else f"logs in {lab.directory / 'log'}"
     click.echo(
         f"up: {len(network.nodes)} nodes, channel {', '.join(network.channels)}, {network.mode} mode, "

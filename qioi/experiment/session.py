@@ -271,8 +271,6 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
         "--processors": spec.workers,
     }
     extra = [text for flag, value in flags.items() if value is not None for text in (flag, str(value))]
-    extra += ["--sequencer-memory"] if spec.sequencer_memory else []
-    extra += ["--like-fabric"] if spec.like_fabric else []
     extra += [text for chaincode in spec.chaincodes for text in ("--chaincode", spec.policy(chaincode))]
     return LabOptions(
         orgs=spec.orgs,
@@ -282,6 +280,8 @@ def lab_options(spec: NetworkSpec, base_port: int) -> LabOptions:
         consenter=spec.consenter,
         base_port=base_port,
         channels=tuple(spec.channels),
+        sequencer_memory=spec.sequencer_memory,
+        like_fabric=spec.like_fabric,
         extra=tuple(extra),
         runtime=spec.runtime,
         system=ORDERERS_ON_DISK if spec.store == "orderers" else spec.system,

@@ -17,6 +17,7 @@ import yaml
 
 from qioi.lab.network import find_binary, make_network
 from qioi.lab.options import LabOptions
+from qioi.lab.systems.ledger import init_flags
 
 #: The headless Service of deploy/k8s/ledger, and where its pods see their files.
 SERVICE = "ledger"
@@ -28,7 +29,7 @@ def network_secrets(options: LabOptions, namespace: str) -> list[Document]:
     """Make a network and give its objects; its keys are nowhere else."""
     with tempfile.TemporaryDirectory(prefix="qioi-network-") as folder:
         directory = Path(folder) / "network"
-        make_network(find_binary(), directory, ["--kubernetes", SERVICE, *options.arguments()])
+        make_network(find_binary(), directory, ["--kubernetes", SERVICE, *init_flags(options)])
         return objects_of(directory, namespace)
 
 

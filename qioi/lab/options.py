@@ -15,8 +15,10 @@ RUNTIMES: tuple[Runtime, ...] = ("process", "docker")
 class LabOptions:
     """The network's size and kind, and how it runs.
 
-    ``extra`` are further flags of ``qioi-ledger init``; ``binaries`` is the folder of a system
-    that is not fetched; ``nodes`` is the number of a database's nodes.
+    Of the bundled ledger, with ``sequencer_memory`` a sequencer answers before its log is on disk, with
+    ``volatile_votes`` votes leave before they are on disk, and with ``like_fabric`` nodes run as Fabric's own do.
+    ``extra`` are further flags of ``qioi-ledger init``; ``binaries`` is the folder of a system that is not fetched;
+    ``nodes`` is the number of a database's nodes.
     """
 
     orgs: int = 2
@@ -26,21 +28,11 @@ class LabOptions:
     consenter: str = "raft"
     base_port: int = 17_000
     channels: tuple[str, ...] = ("mychannel",)
+    sequencer_memory: bool = False
+    volatile_votes: bool = False
+    like_fabric: bool = False
     extra: tuple[str, ...] = ()
     runtime: Runtime = "process"
     system: str = "ledger"
     binaries: Path | None = None
     nodes: int | None = None
-
-    def arguments(self) -> list[str]:
-        """Format them as flags of ``qioi-ledger init``."""
-        flags = {
-            "--orgs": self.orgs,
-            "--peers-per-org": self.peers_per_org,
-            "--orderers": self.orderers,
-            "--mode": self.mode,
-            "--consenter": self.consenter,
-            "--base-port": self.base_port,
-        }
-        spelled = [text for flag, value in flags.items() for text in (flag, str(value))]
-        return [*spelled, *(text for channel in self.channels for text in ("--channel", channel)), *self.extra]

@@ -23,7 +23,7 @@ from qioi.lab.arms import Arm
 NAMES = ("nothing", "fixed")
 WANTED = [CONDITIONS[name] for name in NAMES]
 SENT = Sent(10.0, None, None, 64, 0.7)
-SYSTEM = system_of(None, system="ledger", extra=(), binaries=None)
+SYSTEM = system_of(None, {"system": "ledger", "binaries": None, "like_fabric": False})
 NOBODY: Any = None
 
 
@@ -102,8 +102,8 @@ def test_a_folder_of_other_conditions_is_left_alone(laws: Laws, tmp_path: Path) 
         (SENT._replace(warmup=8.0, come=0.3), SYSTEM, "warmup, come"),
         (SENT._replace(clients=128), SYSTEM, "clients"),
         (SENT._replace(busy=0.6), SYSTEM, "busy"),
-        (SENT, {**SYSTEM, "flags": ["--like-fabric"]}, "flags"),
-        (SENT, {"up": "/run/lab", "network": ["block"]}, "system, flags, up, network"),
+        (SENT, {**SYSTEM, "like_fabric": True}, "like_fabric"),
+        (SENT, {"up": "/run/lab", "network": ["block"]}, "system, like_fabric, up, network"),
     ],
 )
 def test_a_folder_of_another_run_is_left_alone(

@@ -18,6 +18,7 @@ from qioi.experiment.scale import scaled
 from qioi.experiment.session import check_host, lab_options, probe_of
 from qioi.experiment.spec import ExperimentSpec
 from qioi.experiment.system import NetworkSpec
+from qioi.lab.systems.ledger import init_flags
 from qioi.processes.errors import LabError
 
 
@@ -172,9 +173,10 @@ def test_a_smoke_version_has_as_many_orderers_as_bear_a_liar() -> None:
 
 
 def test_where_a_sequencer_keeps_its_log_is_told_to_it_alone() -> None:
-    flag = "--sequencer-memory"
     networks = catalogue.find("sc_fig_10").networks
-    assert [flag in lab_options(network, 17_000).extra for network in networks.values()] == [False, False, False, True]
+    options = [lab_options(network, 17_000) for network in networks.values()]
+    assert [one.sequencer_memory for one in options] == [False, False, False, True]
+    assert ["--sequencer-memory" in init_flags(one) for one in options] == [False, False, False, True]
     with pytest.raises(ValidationError, match="sequencer_memory is of consenter sequencer"):
         NetworkSpec(sequencer_memory=True)
 

@@ -45,7 +45,7 @@ def shown_replicas(lab: Lab) -> dict[str, dict[str, dict[str, int]]]:
 
 @pytest.mark.slow
 def test_status_says_where_replicas_stand(lab: Lab, base_port: int) -> None:
-    options = LabOptions(peers_per_org=1, orderers=4, consenter="bft", base_port=base_port, extra=("--volatile-votes",))
+    options = LabOptions(peers_per_org=1, orderers=4, consenter="bft", base_port=base_port, volatile_votes=True)
     network = lab.up(options, say=lambda line: None)
     assert "VOTES ARE NOT DURABLE" in (lab.directory / "log" / "orderer1.log").read_text()
     shown = CliRunner().invoke(command, ["status", "--dir", str(lab.directory)])

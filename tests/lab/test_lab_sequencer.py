@@ -28,9 +28,7 @@ def test_every_facade_must_be_connected(
 @pytest.mark.slow
 @pytest.mark.host
 def test_a_lab_is_ordered_by_the_sequencer(lab: Lab, base_port: int) -> None:
-    options = LabOptions(
-        peers_per_org=1, orderers=2, consenter="sequencer", base_port=base_port, extra=("--sequencer-memory",)
-    )
+    options = LabOptions(peers_per_org=1, orderers=2, consenter="sequencer", base_port=base_port, sequencer_memory=True)
     network = lab.up(options, say=lambda line: None)
     assert named(network, Role.BROKER) == ("sequencer1",)
     components = {entry["name"]: entry for entry in lab.state()["components"]}

@@ -42,7 +42,7 @@ class LedgerSystem:
         All paths in it are relative, so it may be moved.
         """
         fresh = self._directory / ".init"
-        make_network(self._binary, fresh, self._options.arguments())
+        make_network(self._binary, fresh, init_flags(self._options))
         for entry in fresh.iterdir():
             entry.rename(self._directory / entry.name)
         fresh.rmdir()
@@ -69,3 +69,23 @@ class LedgerSystem:
         """Name the channels on which no transaction can be ordered."""
         channels = leaderless(network, patience)
         return f"nothing can be ordered on {', '.join(channels)}" if channels else ""
+
+
+def init_flags(options: LabOptions) -> list[str]:
+    """Format what a lab is asked for as flags of ``qioi-ledger init``."""
+    flags = {
+        "--orgs": options.orgs,
+        "--peers-per-org": options.peers_per_org,
+        "--orderers": options.orderers,
+        "--mode": options.mode,
+        "--consenter": options.consenter,
+        "--base-port": options.base_port,
+    }
+    switches = {
+        "--sequencer-memory": options.sequencer_memory,
+        "--volatile-votes": options.volatile_votes,
+        "--like-fabric": options.like_fabric,
+    }
+    spelled = [text for flag, value in flags.items() for text in (flag, str(value))]
+    spelled += [flag for flag, is_set in switches.items() if is_set]
+    return [*spelled, *(text for channel in options.channels for text in ("--channel", channel)), *options.extra]
