@@ -1,7 +1,9 @@
 """Counters on pages -> throughput per channel, where an operator has said what counts (a database's commits).
 
-Each component's rate is taken between its own looks, so that an answer that comes late changes nothing. A counter that
-has fallen began anew: what it counted before stays counted. A component that does not answer keeps its last rate for a
+Each component's rate is taken between its own looks, so that an answer that comes late changes nothing. Each series
+counts by itself. One that has fallen began anew: what it counted before stays counted. One that was missing for a while
+adds what it has grown by since. The first value of one that is new adds nothing, as with Prometheus' ``rate``: it may
+be years of counting. A component that does not answer keeps its last rate for a
 while, because a node that waits for a CPU answers late and works on; after that it is away, and the others count.
 """
 
@@ -13,6 +15,7 @@ from dataclasses import dataclass, field
 
 from qioi.model import ChannelReading
 from qioi.model.counting import Count
+from qioi.monitor.metrics.exposition import MOST_LINES, Series
 
 #: Seconds that a rate covers.
 WINDOW = 6.0
@@ -22,13 +25,13 @@ ABSENT = 18.0
 
 @dataclass(slots=True)
 class _Counter:
-    """One component's counter: looks (time, a count), and its value at the last.
+    """One component's counter: looks (time, a count), and the last value of each series, also of one that is missing.
 
     The count begins at what the channel had done by then, and grows as the counter does: nodes that are replaced one by
     one would otherwise count from 0 until they have passed those before them (``combine: max``).
     """
 
-    value: float
+    last: dict[int, float]
     looks: deque[tuple[float, float]] = field(default_factory=deque)
 
     @property
@@ -40,6 +43,20 @@ class _Counter:
         """Per second between the first look that is kept and the last."""
         (begun, before), (ended, after) = self.looks[0], self.looks[-1]
         return (after - before) / (ended - begun) if ended > begun else None
+
+    def look(self, series: Series, now: float) -> float:
+        """Take in what a page shows; give by how much it has grown."""
+        grown = 0.0
+        for labels, value in series.items():
+            before = self.last.get(labels, value)
+            grown += value - before if value >= before else value
+        self.last.update(series)
+        if len(self.last) > MOST_LINES:  # a page has no more: those that are missing make room
+            self.last = dict(series)
+        self.looks.append((now, self.count + grown))
+        while len(self.looks) > 2 and self.looks[1][0] <= now - WINDOW:
+            self.looks.popleft()
+        return grown
 
 
 @dataclass(slots=True)
@@ -66,19 +83,15 @@ class CountedThroughput:
         """Name the channels whose counter has grown since then."""
         return tuple(name for name, one in self._channels.items() if one.moved is not None and one.moved >= since)
 
-    def observe(self, component: str, values: Mapping[str, float], now: float) -> None:
-        """Take in one component's counters, by channel."""
-        for name, value in values.items():
+    def observe(self, component: str, counts: Mapping[str, Series], now: float) -> None:
+        """Take in the series of one component's counters, by channel."""
+        for name, series in counts.items():
             channel = self._channels.setdefault(name, _Channel(now))
             counter = channel.counters.get(component)
             if counter is None:
-                channel.counters[component] = _Counter(value, deque([(now, channel.total)]))
+                channel.counters[component] = _Counter(dict(series), deque([(now, channel.total)]))
                 continue
-            grown = value - counter.value if value >= counter.value else value
-            counter.value = value
-            counter.looks.append((now, counter.count + grown))
-            while len(counter.looks) > 2 and counter.looks[1][0] <= now - WINDOW:
-                counter.looks.popleft()
+            grown = counter.look(series, now)
             if grown > 0:
                 channel.moved = now
                 before, channel.total = channel.total, channel.total + grown

@@ -240,7 +240,7 @@ class MeteredChannels:
         page, foreign = own(look.page, key[3])
         self._heard[key] = look.time
         self._pages.observe(key[0], page, look.time)
-        self._counted.observe(key[0], page.counts, look.time)
+        self._counted.observe(key[0], page.series, look.time)
         self._states[key] = replace(
             state,
             problem=None,
@@ -286,6 +286,6 @@ def own(page: Page, channels: tuple[str, ...]) -> tuple[Page, int]:
     kept = Page(
         {name: count for name, count in page.transactions.items() if name not in foreign},
         {name: height for name, height in page.heights.items() if name not in foreign},
-        page.counts,
+        page.series,
     )
     return kept, len(foreign)

@@ -27,17 +27,25 @@ MOST_OF_LINE = 64 * 1024
 #: Bytes that are read of a page at a time.
 CHUNK = 16 * 1024
 
+#: A counter's series on one page: a hash of its labels -> its value.
+Series = Mapping[int, float]
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """One look at one component, by channel. ``transactions`` are the valid ones since the process began.
 
-    ``counts`` are those of channels that have a counter of their own.
+    ``series`` are those of the channels that have a counter of their own.
     """
 
     transactions: Mapping[str, float] = field(default_factory=dict)
     heights: Mapping[str, int] = field(default_factory=dict)
-    counts: Mapping[str, float] = field(default_factory=dict)
+    series: Mapping[str, Series] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """Add each channel's series up."""
+        return {name: sum(series.values()) for name, series in self.series.items()}
 
 
 class PageReader:
@@ -59,7 +67,7 @@ class PageReader:
         self._known: set[str] = set()
         self._transactions: dict[str, float] = {}
         self._heights: dict[str, int] = {}
-        self._counts: dict[str, float] = {}
+        self._series: dict[str, dict[int, float]] = {}
 
     def feed(self, data: bytes) -> None:
         """Read on. ValueError: it is no page, or has too many lines."""
@@ -79,7 +87,7 @@ class PageReader:
         """Give what the page says, all of which has come. ValueError."""
         self._read(b"\n" + self._rest)
         self._rest = b""
-        return Page(self._transactions, self._heights, self._counts)
+        return Page(self._transactions, self._heights, self._series)
 
     def _read(self, block: bytes) -> None:
         """Read whole lines; only those of the metrics that count are taken apart."""
@@ -105,7 +113,9 @@ class PageReader:
 
     def _take(self, sample: Sample) -> None:
         for name in (name for name, count in self._counted.items() if count.covers(sample.name, sample.labels)):
-            self._counts[name] = self._counts.get(name, 0.0) + sample.value
+            # A hash, since a label may be as long as a line.
+            labels, series = hash(frozenset(sample.labels.items())), self._series.setdefault(name, {})
+            series[labels] = series.get(labels, 0.0) + sample.value
         channel = sample.labels.get("channel")
         if sample.name not in (COUNT, HEIGHT) or channel is None or not is_channel(channel):
             return

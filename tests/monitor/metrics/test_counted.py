@@ -11,6 +11,7 @@ from metrics_page import parse_page
 
 from qioi.model.counting import Count
 from qioi.monitor.metrics.counted import ABSENT, WINDOW, CountedThroughput
+from qioi.monitor.metrics.exposition import MOST_LINES
 
 INSERTS = Count("db_commands_total", {"command": ("insert", "update")})
 PAGE = """\
@@ -28,7 +29,7 @@ def steady(counted: CountedThroughput, node: str, rate: float, begin: float, end
     """Show a node's counter every second; give its last value."""
     now = begin
     while now <= end:
-        counted.observe(node, {"db": value}, now)
+        counted.observe(node, {"db": {0: value}}, now)
         now, value = now + 1, value + rate
     return value
 
@@ -43,7 +44,7 @@ def together(
     """Show several nodes' counters every second, each from its value or 0 on."""
     for second in range(begin, end + 1):
         for node, rate in rates.items():
-            counted.observe(node, {"db": (values or {}).get(node, 0) + rate * (second - begin)}, second)
+            counted.observe(node, {"db": {0: (values or {}).get(node, 0) + rate * (second - begin)}}, second)
 
 
 def test_a_page_is_read_by_metric_and_labels() -> None:
@@ -111,7 +112,7 @@ def test_a_counter_that_begins_anew_loses_nothing_and_adds_nothing() -> None:
 def test_an_answer_that_comes_late_changes_nothing() -> None:
     counted = CountedThroughput({"db": INSERTS})
     for now in (0.0, 1.0, 2.0, 3.0, 6.7, 7.0, 8.0, 9.4):  # each page tells what was so when it came
-        counted.observe("a", {"db": 100 * now}, now)
+        counted.observe("a", {"db": {0: 100 * now}}, now)
     assert counted.reading("db", 9.9).throughput == pytest.approx(100)
 
 
@@ -145,11 +146,57 @@ def test_a_page_that_is_late_is_no_silence_until_its_node_is_away() -> None:
     assert counted.reading("db", 11 + ABSENT).age == pytest.approx(11 + ABSENT - 10)
 
 
+def test_a_series_that_begins_anew_leaves_the_others_alone() -> None:
+    counted = CountedThroughput({"db": INSERTS})
+    for second in range(11):  # one database of three has its statistics reset
+        reset = 70 + 3 * second if second < 5 else 3 * (second - 5)
+        counted.observe("a", {"db": {1: 1e6 + 4 * second, 2: reset, 3: 9e5 + 3 * second}}, float(second))
+    reading = counted.reading("db", 10.0)
+    assert reading.throughput == pytest.approx(10, abs=1)
+    assert reading.committed == pytest.approx(100, abs=3)
+
+
+def test_a_series_that_is_dropped_leaves_the_others_alone() -> None:
+    counted = CountedThroughput({"db": INSERTS})
+    for second in range(11):
+        others = {2: 1e6} if second < 5 else {}
+        counted.observe("a", {"db": {1: 5e5 + 10 * second, **others}}, float(second))
+    reading = counted.reading("db", 10.0)
+    assert (reading.throughput, reading.committed) == (pytest.approx(10), 100)
+
+
+def test_a_series_that_is_missing_for_a_while_adds_what_it_has_grown_by() -> None:
+    counted = CountedThroughput({"db": INSERTS})
+    for second in range(11):
+        others = {2: 1e6 + 7 * second} if second != 5 else {}
+        counted.observe("a", {"db": {1: 5e5 + 3 * second, **others}}, float(second))
+    reading = counted.reading("db", 10.0)
+    assert (reading.throughput, reading.committed) == (pytest.approx(10), 100)
+
+
+def test_the_first_value_of_a_new_series_adds_nothing() -> None:
+    counted = CountedThroughput({"db": INSERTS})
+    for second in range(11):  # a database is restored with its statistics
+        restored = {2: 1e6 + 10 * second} if second >= 5 else {}
+        counted.observe("a", {"db": {1: 10.0 * second, **restored}}, float(second))
+    assert counted.reading("db", 10.0).committed == 10 * 10 + 10 * 5
+
+
+def test_series_that_come_and_go_do_not_fill_the_memory() -> None:
+    counted = CountedThroughput({"db": INSERTS})
+    counted.observe("a", {"db": {0: 1.0}}, 0.0)
+    for second in range(1, 5):
+        made_up = dict.fromkeys(range(second * MOST_LINES, (second + 1) * MOST_LINES - 1), 1.0)
+        counted.observe("a", {"db": {0: second + 1.0, **made_up}}, float(second))
+    assert counted.reading("db", 4.0).committed == 4
+    assert sum(len(its.last) for its in counted._channels["db"].counters.values()) <= MOST_LINES
+
+
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 1e12)), max_size=30))
 def test_whatever_pages_say_the_sum_is_finite_and_never_falls(shown: list[tuple[str, float]]) -> None:
     counted, before = CountedThroughput({"db": INSERTS}), 0
     for now, (node, value) in enumerate(shown):
-        counted.observe(node, {"db": value}, float(now))
+        counted.observe(node, {"db": {0: value}}, float(now))
         reading = counted.reading("db", float(now))
         assert (reading.committed or 0) >= before
         before = reading.committed or 0
