@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import heapq
 import os
 import stat
 from collections import deque
@@ -31,6 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qioi.monitor.commits.counters import Skip, SourceCounters
+from qioi.monitor.logs.beside import MAX_NUMBERED, lost_beside, modified, newest_beside
 from qioi.monitor.logs.line_cutter import MAX_LINE, LineCutter
 
 _READ_SIZE = 256 * 1024
@@ -43,8 +43,6 @@ _LINGER = 10
 _LINGER_DELETED = 600
 #: How many files of one log are open at most, the current one included.
 _MAX_OPEN = 16
-#: How many numbered files of a log are looked for after a rotation.
-_MAX_NUMBERED = 20
 
 
 @dataclass(slots=True)
@@ -96,7 +94,7 @@ class FileTail:
         #: A file that is found next was there before, so that what it holds is old.
         self._start_at_end = not from_start
         self._deleted = False  # by the last look
-        self._follow_name()
+        self._follow_name([])
 
     def poll(self) -> list[bytes]:
         """Read what is new: blocks of complete lines, each line ending in a line feed."""
@@ -110,7 +108,7 @@ class FileTail:
         if self._name_points_elsewhere():
             # The old file may have grown between its last read and the rename.
             budget = self._drain(blocks, budget)
-            self._follow_name()
+            self._follow_name(blocks)
             if budget > 0:
                 self._pass_over()
                 budget = self._drain(blocks, budget)
@@ -222,7 +220,7 @@ class FileTail:
         return self._read(copy, blocks, budget)
 
     def _open_copy(self, file: _Open) -> _Open | None:
-        for path in self._newest_beside():
+        for path in newest_beside(self.path):
             copy = self._open(path)
             if copy is None:
                 continue
@@ -234,17 +232,6 @@ class FileTail:
             _close(copy.fd)
         return None
 
-    def _newest_beside(self) -> list[str]:
-        """Name what may be a copy of the log, under a number or under a date (logrotate's dateext and extension)."""
-        folder, name = os.path.split(self.path)
-        found = []
-        with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
-            for entry in entries:
-                if entry.name != name and entry.name.startswith(name.partition(".")[0]):
-                    with contextlib.suppress(OSError):  # it went meanwhile
-                        found.append((entry.stat().st_mtime_ns, entry.path))
-        return [path for _, path in heapq.nlargest(_MAX_NUMBERED, found)]
-
     # Names
 
     def _name_points_elsewhere(self) -> bool:
@@ -255,7 +242,7 @@ class FileTail:
             return False
         return not (self._files and self._files[-1].key == (found.st_dev, found.st_ino))
 
-    def _follow_name(self) -> None:
+    def _follow_name(self, blocks: list[bytes]) -> None:
         try:
             named = self._open_regular(self.path)
         except OSError as error:
@@ -265,7 +252,11 @@ class FileTail:
             return
         if self._files:
             self._files[-1].idle = 0
-            self._add_numbered_between(self._files[-1], named)
+            lost = self._add_numbered_between(self._files[-1], named)
+            if lost:
+                self.counters.lost_files += lost
+                self.gap += self._max_read  # how much that was is not known
+                blocks.append(b"\n")
         if self._start_at_end:
             try:
                 self._seek_to_end(named)
@@ -282,23 +273,23 @@ class FileTail:
             self._deleted = True
             self._start_at_end = False  # whatever appears later is new to us
 
-    def _add_numbered_between(self, old: _Open, named: _Open) -> None:
-        """Add the files that came and were rotated away between two looks, oldest first.
+    def _add_numbered_between(self, old: _Open, named: _Open) -> int:
+        """Add the files that came and were rotated away between two looks, oldest first; count those that are lost.
 
         They have lower numbers than the file that we know; where that one is gone, they have changed since it did.
         A rotation may be going on meanwhile: it moves files to higher numbers, the way that this search goes. What
         cannot be asked when it has changed is not known to be new, and is left out.
         """
-        changed = _modified(old.fd)
+        changed = modified(old.fd)
         if changed is None:
-            return
+            return 0
         known = {file.key for file in self._files} | {named.key}
         between: list[_Open] = []
-        for number in range(1, _MAX_NUMBERED + 1):
+        for number in range(1, MAX_NUMBERED + 1):
             file = self._open(f"{self.path}.{number}")
             if file is None:
                 continue
-            if file.key not in known and (_modified(file.fd) or 0) >= changed:
+            if file.key not in known and (modified(file.fd) or 0) >= changed:
                 known.add(file.key)
                 between.append(file)
                 continue
@@ -307,6 +298,7 @@ class FileTail:
                 break
         for file in reversed(between):
             self._add(file)
+        return lost_beside(self.path, old.fd, between[-1].fd if between else None)
 
     def _add(self, file: _Open) -> None:
         if self._files:
@@ -377,14 +369,6 @@ def _close(fd: int) -> None:
     """Close a file. It is closed also where that fails, as of one whose server is away."""
     with contextlib.suppress(OSError):
         os.close(fd)
-
-
-def _modified(fd: int) -> int | None:
-    """Say when a file was last written to (ns); ``None`` where it cannot be asked."""
-    try:
-        return os.fstat(fd).st_mtime_ns
-    except OSError:
-        return None
 
 
 def _hole(fd: int, offset: int, size: int) -> int:
