@@ -340,12 +340,17 @@ class DockerDiscovery:
 def network_of(name: str, facts: Mapping[str, Any]) -> Network:
     """Read how a container is reached: its names in its networks, and the host's ports that lead to it."""
     settings = facts.get("NetworkSettings") or {}
-    names = {name, str(facts["Config"].get("Hostname") or name)}
-    for one in (settings.get("Networks") or {}).values():
-        names.update(str(alias) for alias in (*(one.get("Aliases") or ()), *(one.get("DNSNames") or ())))
-        names.update(filter(None, (one.get("IPAddress"),)))
+    everywhere = {name, str(facts["Config"].get("Hostname") or name)}
+    names: dict[str, frozenset[str]] = {}
+    addresses = set()
+    for title, one in (settings.get("Networks") or {}).items():
+        aliases = (str(alias) for alias in (*(one.get("Aliases") or ()), *(one.get("DNSNames") or ())))
+        names[str(one.get("NetworkID") or title)] = frozenset({*everywhere, *aliases})
+        if one.get("IPAddress"):
+            addresses.add(str(one["IPAddress"]))
     published = (settings.get("Ports") or {}).values()
-    return Network(frozenset(names), frozenset(str(port["HostPort"]) for ports in published for port in ports or ()))
+    ports = frozenset(str(port["HostPort"]) for ports in published for port in ports or ())
+    return Network(names or {"": frozenset(everywhere)}, ports, frozenset(addresses))
 
 
 def pump(events: Events, waiting: queue.Queue[Mapping[str, Any] | None], missed: threading.Event) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from qioi.model import Role
@@ -74,10 +74,19 @@ class Recognised:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How a container is reached: its names, and the ports of the host that are its own."""
+    """How a container is reached.
 
-    names: frozenset[str] = frozenset()
+    ``names`` are by network, since a name holds only inside its own. ``addresses`` are one host's, in all its networks;
+    ``ports`` are those of the host that are the container's own.
+    """
+
+    names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ports: frozenset[str] = frozenset()
+    addresses: frozenset[str] = frozenset()
+
+    def is_reached(self, host: str, networks: Iterable[str]) -> bool:
+        """Whether a host that is named in one of some networks is this container."""
+        return host in self.addresses or any(host in self.names.get(one, ()) for one in networks)
 
 
 NOWHERE = Network()

@@ -64,7 +64,8 @@ def gather(sights: Iterable[SeenContainer], about: str, problem: str | None, *, 
 def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Component]]:
     """Give the peers that keep their state in each container, by the container's control group.
 
-    A database is found by a name of its container or, where its host is this one, by a port that leads to it.
+    A database is found by a name that its container has in a network of the peer's, by its address or, where its host
+    is this one, by a port that leads to it.
     """
     places = [(one.component.cgroup, one.network) for one in sights if one.component is not None]
     here = frozenset[str]()
@@ -73,7 +74,7 @@ def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Comp
         if sight.database is None or sight.component is None or sight.component.role is not Role.PEER:
             continue
         host, _, port = sight.database.rpartition(":")
-        named = [group for group, network in places if host in network.names]
+        named = [group for group, network in places if network.is_reached(host, sight.network.names)]
         if not named:
             here = here or names_of_this_host()
             named = [group for group, network in places if host in here and port in network.ports]

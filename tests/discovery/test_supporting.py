@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -17,15 +18,18 @@ from qioi.model import Component, Role
 ABOUT = "docker engine"
 
 
-def peer(name: str, database: str | None, channels: tuple[str, ...] = ("red",)) -> SeenContainer:
+def peer(
+    name: str, database: str | None, channels: tuple[str, ...] = ("red",), networks: tuple[str, ...] = ("fabric",)
+) -> SeenContainer:
     component = Component(name, Role.PEER, f"docker/{name}", channels, organisation="Org1MSP")
-    return SeenContainer(component, name=name, database=database, network=Network(frozenset({name})))
+    network = Network({one: frozenset({name}) for one in networks})
+    return SeenContainer(component, name=name, database=database, network=network)
 
 
 def database(name: str, *ports: str) -> SeenContainer:
     component = Component(name, Role.SUPPORT, f"docker/{name}")
     names = frozenset({name, f"{name}.fabric"})
-    return SeenContainer(component, name=name, network=Network(names, frozenset(ports)), possible=True)
+    return SeenContainer(component, name=name, network=Network({"fabric": names}, frozenset(ports)), possible=True)
 
 
 def supporting(*sights: SeenContainer) -> list[Component]:
@@ -69,16 +73,30 @@ def test_a_database_that_no_peer_names_is_a_neighbour(address: str | None) -> No
     assert supporting(peer("p0", address), database("couch", "7984")) == []
 
 
+@pytest.mark.parametrize(("networks", "known"), [((), False), (("x",), False), (("x", "fabric"), True)])
+@pytest.mark.parametrize("host", ["couch", "couch.fabric"])
+def test_a_name_holds_only_in_its_network(host: str, networks: tuple[str, ...], known: bool) -> None:
+    """As two Compose projects may both have a container of the name ``couchdb``."""
+    assert bool(supporting(peer("p0", f"{host}:5984", networks=networks), database("couch"))) == known
+
+
 def test_how_a_container_is_reached() -> None:
     facts = {
         "Config": {"Hostname": "4f1c"},
         "NetworkSettings": {
             "Networks": {
-                "fabric": {"Aliases": ["couchdb0"], "DNSNames": ["couchdb0.fabric"], "IPAddress": "172.18.0.2"}
+                "fabric": {"Aliases": ["couchdb0"], "DNSNames": ["couchdb0.fabric"], "IPAddress": "172.18.0.2"},
+                "x": {"NetworkID": "7a", "Aliases": None, "IPAddress": ""},
             },
             "Ports": {"5984/tcp": [{"HostIp": "0.0.0.0", "HostPort": "7984"}], "4369/tcp": None},
         },
     }
-    names = frozenset({"c0", "4f1c", "couchdb0", "couchdb0.fabric", "172.18.0.2"})
-    assert network_of("c0", facts) == Network(names, frozenset({"7984"}))
-    assert network_of("c0", {"Config": {}}) == Network(frozenset({"c0"}))
+    names = {"fabric": frozenset({"c0", "4f1c", "couchdb0", "couchdb0.fabric"}), "7a": frozenset({"c0", "4f1c"})}
+    assert network_of("c0", facts) == Network(names, frozenset({"7984"}), frozenset({"172.18.0.2"}))
+    assert network_of("c0", {"Config": {}}) == Network({"": frozenset({"c0"})})
+
+
+def test_an_address_is_a_containers_in_every_network() -> None:
+    """As that of a peer in the host's network names it."""
+    couch = replace(database("couch"), network=Network({"fabric": frozenset()}, addresses=frozenset({"172.18.0.2"})))
+    assert supporting(peer("p0", "172.18.0.2:5984", networks=("host",)), couch)
