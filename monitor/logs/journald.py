@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from contextlib import suppress
 
 from qioi.monitor.commits.counters import Skip, SourceCounters
@@ -35,10 +36,20 @@ _PATIENCE = 0.1
 _LOOKS_BEHIND, _UNKNOWN = 4, 64 * 1024 * 1024
 #: Bytes of a field's name, or of a cursor: journald's own are far shorter.
 _MAX_TEXT = 1024
-#: What marks an entry as a piece of a line whose rest is in the next one: engines cut lines at 16 KB, journald
+#: What marks an entry as a piece of a line whose rest is in a later one: engines cut lines at 16 KB, journald
 #: those of a unit at 48 KB. The rest is no line of its own: the end of a long line could forge one.
 _PIECES = {b"CONTAINER_PARTIAL_MESSAGE": b"true", b"_LINE_BREAK": b"line-max"}
-FIELDS = ",".join(["MESSAGE", *(name.decode() for name in _PIECES)])
+#: What tells the pieces of one line from another's. Docker since 23.0 names the line; before, and with Podman, stdout
+#: has one priority and stderr another; journald names a unit's streams.
+_LINE, _ORDINAL, _STREAM, _PRIORITY = (
+    b"CONTAINER_PARTIAL_ID", b"CONTAINER_PARTIAL_ORDINAL", b"_STREAM_ID", b"PRIORITY",
+)  # fmt: skip
+_TOLD = frozenset({_LINE, _ORDINAL, _STREAM, _PRIORITY})
+#: What is asked for: of a unit, and of a container.
+UNIT_FIELDS = "MESSAGE,_LINE_BREAK,_STREAM_ID"
+CONTAINER_FIELDS = "MESSAGE,CONTAINER_PARTIAL_MESSAGE,CONTAINER_PARTIAL_ID,CONTAINER_PARTIAL_ORDINAL,PRIORITY"
+#: Unfinished lines that are kept, and streams that are known.
+_MAX_OPEN, _MAX_STREAMS = 16, 256
 
 
 class JournalTail:
@@ -134,11 +145,13 @@ class JournalTail:
     def _start(self) -> None:
         cursor = self._entries.cursor
         place = [f"--after-cursor={cursor}", "--no-tail"] if cursor else ["--lines=0"]
-        command = ["journalctl", "--quiet", "--follow", *place, "--output=export", f"--output-fields={FIELDS}"]
+        is_unit = "=" not in self.path
+        matches = [f"_SYSTEMD_UNIT={self.path}"] if is_unit else self.path.split(" ")
+        fields = f"--output-fields={UNIT_FIELDS if is_unit else CONTAINER_FIELDS}"
         self._pause = _RETRY
         try:
             self._process = subprocess.Popen(
-                [*command, *(self.path.split(" ") if "=" in self.path else [f"_SYSTEMD_UNIT={self.path}"])],
+                ["journalctl", "--quiet", "--follow", *place, "--output=export", fields, *matches],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
         except OSError as error:
@@ -178,8 +191,7 @@ class ExportReader:
         self._counters = counters
         self._max_line = max_line
         self._waiting = b""
-        self._pieces = b""  # of a line whose rest is in a later entry
-        self._torn = False  # the next entry may go on with a line whose beginning was not read
+        self._pieces = _Pieces(max_line)
         self.start_again()
 
     def start_again(self) -> None:
@@ -190,12 +202,14 @@ class ExportReader:
         self._text = b""
         self._message: bytes | None = None
         self._is_piece = False
+        self._told: dict[bytes, bytes] = {}  # of the line that the message is a piece of
         self._next_cursor = ""
 
     def pass_over(self) -> None:
         """Go on at another place: no rest of a line that stands there is read as a line."""
         self.start_again()
-        self.cursor, self._pieces, self._torn = "", b"", True
+        self.cursor = ""
+        self._pieces.tear()
 
     def feed(self, data: bytes) -> bytes:
         """Take what was read; give the messages of the entries that it completes, each with a line feed."""
@@ -245,6 +259,8 @@ class ExportReader:
             self._message = value
         elif name == b"__CURSOR":
             self._next_cursor = value[:_MAX_TEXT].decode("ascii", "replace")
+        elif name in _TOLD:
+            self._told[name] = value[:_MAX_TEXT]
         elif _PIECES.get(name) == value:
             self._is_piece = True
 
@@ -253,17 +269,67 @@ class ExportReader:
         message, self._message = self._message, None
         is_piece, self._is_piece = self._is_piece, False
         self.cursor = self._next_cursor or self.cursor
-        if message is None:
+        line = None if message is None else self._pieces.join(message, is_piece, self._told)
+        self._told.clear()
+        if line is None:
             return b""
-        if self._torn:
-            self._torn = is_piece
-            return b""
-        # A line that is too long already is so whatever follows.
-        message = self._pieces + message if len(self._pieces) <= self._max_line else self._pieces
-        self._pieces = message if is_piece else b""
-        if is_piece:
-            return b""
-        if len(message) > self._max_line:
+        if len(line) > self._max_line:
             self._counters.skip(Skip.TOO_LONG)
             return b""
-        return message + b"\n"
+        return line + b"\n"
+
+
+class _Pieces:
+    """The unfinished lines. What is no whole line, since a part of it was not read, is left out."""
+
+    def __init__(self, max_line: int) -> None:
+        self._max_line = max_line
+        #: A line's or a stream's name -> the text so far, the oldest first.
+        self.open: dict[bytes, bytes] = {}
+        #: Streams that have ended a line since entries were passed over; ``None``: none were, and all are well.
+        self._whole: set[bytes] | None = None
+
+    def tear(self) -> None:
+        """Take in that entries were not read: what comes next of a stream may be the end of a line."""
+        self.open.clear()
+        self._whole = set()
+
+    def join(self, piece: bytes, is_piece: bool, told: Mapping[bytes, bytes]) -> bytes | None:
+        """Add a piece; give the whole line when it is complete."""
+        if not (is_piece or self.open or self._whole is not None or _LINE in told):  # as nearly all are
+            return piece
+        named = _LINE in told
+        key = told[_LINE] if named else told.get(_STREAM) or told.get(_PRIORITY, b"")
+        before = self.open.pop(key, None)
+        if before is None:
+            if named and told.get(_ORDINAL) != b"1":
+                return None
+            if not named and self._is_torn(key, is_piece):
+                return None
+            before = b""
+        # A line that is too long already is so whatever follows.
+        line = before + piece if len(before) <= self._max_line else before
+        if not is_piece:
+            return line
+        self.open[key] = line
+        if len(self.open) > _MAX_OPEN:
+            self._drop_oldest()
+        return None
+
+    def _drop_oldest(self) -> None:
+        """Make room. No more is read of a stream until the line that is dropped has ended."""
+        oldest = next(iter(self.open))
+        del self.open[oldest]
+        if self._whole is None:
+            self._whole = set(self.open)
+        self._whole.discard(oldest)
+
+    def _is_torn(self, stream: bytes, is_piece: bool) -> bool:
+        """Whether what comes of a stream may belong to a line whose beginning was not read."""
+        if self._whole is None or stream in self._whole:
+            return False
+        if not is_piece:
+            if len(self._whole) >= _MAX_STREAMS:
+                self._whole.clear()
+            self._whole.add(stream)
+        return True

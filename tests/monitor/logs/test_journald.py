@@ -66,9 +66,45 @@ def test_the_rest_of_a_long_line_is_no_line(mark: bytes) -> None:
     assert reader.feed(entry(3, b" end") + entry(4, b"next")) == b"chaincode says x" + COMMIT % 9 + b" end\nnext\n"
     for number in range(100):
         reader.feed(mark + entry(number, b"x" * 900))
-        assert len(reader._pieces) <= 1900
+        assert sum(map(len, reader._pieces.open.values())) <= 1900
     assert reader.feed(entry(100, COMMIT % 9) + entry(101, b"next")) == b"next\n"
     assert counters.skipped == {Skip.TOO_LONG: 1}
+
+
+def docker_piece(line: bytes, ordinal: int, *, last: bool = False) -> bytes:
+    partial = b"" if last else b"CONTAINER_PARTIAL_MESSAGE=true\n"
+    return b"CONTAINER_PARTIAL_ID=%s\nCONTAINER_PARTIAL_ORDINAL=%d\nPRIORITY=6\n%s" % (line, ordinal, partial)
+
+
+@pytest.mark.parametrize(
+    ("one", "end", "other"),
+    [
+        (docker_piece(b"ab", 1), docker_piece(b"ab", 2, last=True), b"PRIORITY=3\n"),
+        (b"PRIORITY=3\nCONTAINER_PARTIAL_MESSAGE=true\n", b"PRIORITY=3\n", b"PRIORITY=6\n"),
+        (b"_STREAM_ID=a\nPRIORITY=4\n_LINE_BREAK=line-max\n", b"_STREAM_ID=a\nPRIORITY=6\n", b"_STREAM_ID=b\n"),
+    ],
+)
+def test_pieces_of_one_stream_are_not_joined_to_anothers(one: bytes, end: bytes, other: bytes) -> None:
+    reader = ExportReader(SourceCounters())
+    out = reader.feed(one + entry(1, b"long ") + other + entry(2, COMMIT % 9) + end + entry(3, COMMIT % 8))
+    assert out == COMMIT % 9 + b"\nlong " + COMMIT % 8 + b"\n"
+    reader.pass_over()
+    out = reader.feed(b"".join(mark + entry(4, COMMIT % 7) for mark in (other, end, other, one, end)))
+    assert (COMMIT % 7 + b"\n") in out, "the stream goes on"
+    assert out.count(b"\n") <= 2, "of each stream what comes first may be the end of a line"
+
+
+@pytest.mark.parametrize("mark", [b"_STREAM_ID=%d\n", b"CONTAINER_PARTIAL_ORDINAL=1\nCONTAINER_PARTIAL_ID=%d\n"])
+def test_lines_that_never_end_are_bounded_and_their_rests_forge_none(mark: bytes) -> None:
+    reader = ExportReader(SourceCounters())
+    for number in range(1000):
+        reader.feed(mark % number + b"_LINE_BREAK=line-max\n" + entry(number, b"x"))
+        assert len(reader._pieces.open) <= 16
+    rest = mark.replace(b"=1", b"=2") % 500
+    assert reader.feed(rest + entry(1, COMMIT % 9)) == b""
+    for number in range(2000):
+        reader.feed(b"_STREAM_ID=s%d\n" % number + entry(number, b"x"))
+        assert len(reader._pieces._whole or ()) <= 256
 
 
 def test_marks_that_mean_a_whole_line() -> None:
