@@ -34,6 +34,8 @@ _KEEP = 2 * MAX_RECORD
 #: can write this; a piece that ends in a backslash and an n is looked at the slow way.
 _COMPLETE = b'\\n","stream":"'
 _BACKSLASH = ord("\\")
+#: What ends a line: the parser's fast way takes none. With a terminal it is both.
+_ENDS = b"\r\n"
 
 
 class LogFormat(StrEnum):
@@ -49,7 +51,10 @@ class Unwrapper(Protocol):
     """Turns runs of complete raw lines into the marked lines that the process wrote."""
 
     def feed(self, block: bytes) -> Iterator[Unwrapped]:
-        """Yield the lines in ``block`` that hold a marker. An empty line stands for records that were dropped."""
+        """Yield the lines in ``block`` that hold a marker, without their ends.
+
+        An empty line stands for records that were dropped.
+        """
         ...
 
     def tear(self) -> None:
@@ -124,7 +129,8 @@ class DockerUnwrapper:
         line = self._pieces.join(stream, text.encode("utf-8", "replace"), text.endswith("\n"))
         if line is not None and _marked(line):
             stamp = entry.get("time")
-            yield line, parse_time(stamp[:64].encode("utf-8", "replace")) if isinstance(stamp, str) else None
+            time = parse_time(stamp[:64].encode("utf-8", "replace")) if isinstance(stamp, str) else None
+            yield line.rstrip(_ENDS), time
 
 
 class CriUnwrapper:
@@ -150,7 +156,7 @@ class CriUnwrapper:
                 continue
             line = self._pieces.join(stream, raw[found.end() :], complete)
             if line is not None and _marked(line):
-                yield line, parse_time(raw[:64])
+                yield line.rstrip(_ENDS), parse_time(raw[:64])
 
     def tear(self) -> None:
         """Take in that records were passed over: what comes next may be the end of a line."""

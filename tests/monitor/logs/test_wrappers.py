@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qioi.model import Commit
-from qioi.monitor import CommitParser, LineReader, LogFormat, LogSource, Skip, detect_format
+from qioi.monitor import CommitParser, LineReader, LogFormat, LogSource, Skip, SourceCounters, detect_format
+from qioi.monitor.commits.parser import _USUAL
+from qioi.monitor.logs.wrappers import CriUnwrapper, DockerUnwrapper
 
 LOGS = Path(__file__).parents[2] / "data" / "fabric-logs"
 BARE = "[ch1] Committed block [7] with 3 transaction(s) in 0ms (state_validation=0ms block_commit=0ms state_commit=0ms)"
@@ -27,6 +29,10 @@ def cri(text: str, stream: str = "stderr") -> bytes:
 
 
 WRAPPERS = {LogFormat.DOCKER: docker, LogFormat.CRI: cri}
+UNWRAPPERS: dict[LogFormat, type[DockerUnwrapper | CriUnwrapper]] = {
+    LogFormat.DOCKER: DockerUnwrapper,
+    LogFormat.CRI: CriUnwrapper,
+}
 
 
 @pytest.fixture(params=list(WRAPPERS))
@@ -46,6 +52,16 @@ def test_a_line_is_unwrapped(log_format: LogFormat) -> None:
     assert found == [SEEN]
     assert reader.counters.lines == 3
     assert reader.counters.skipped == {}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_is_unwrapped_fits_the_parsers_fast_way(log_format: LogFormat, end: str) -> None:
+    """A container with a terminal ends its lines in both."""
+    usual = "2026-11-21 03:27:56.052 UTC 002b INFO [kvledger] commit -> " + BARE
+    block = b"".join(WRAPPERS[log_format](piece) for piece in (usual + end, usual[:40], usual[40:] + end))
+    lines = [line for line, _ in UNWRAPPERS[log_format](SourceCounters()).feed(block)]
+    assert len(lines) == 2
+    assert all(_USUAL.fullmatch(line) for line in lines)
 
 
 def test_a_line_without_a_time_gets_the_engines(log_format: LogFormat) -> None:
