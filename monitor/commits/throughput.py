@@ -212,10 +212,6 @@ class Throughput:
         tps = _rate(channel.events, now, window) if now - channel.since >= window else None
         return ChannelReading(name, tps, age, channel.front, channel.total, interval=channel.interval.seconds)
 
-    def readings(self, now: float) -> list[ChannelReading]:
-        """Say what the windows of all channels show."""
-        return [self.reading(name, now) for name in self._channels]
-
     # The front
 
     def _is_nothing_new(self, channel: _Channel, commit: Commit, instant: float) -> bool:

@@ -25,7 +25,8 @@ from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.controller.policy import Policy
 from qioi.model import DEFAULT_SHARES, ChannelReading, Commit, Component, Decision, LeaderChange, Role
-from qioi.monitor import Event, LineReader, Skip, SourceCounters, Throughput, detect_format
+from qioi.monitor import Event, LineReader, Skip, SourceCounters, detect_format
+from qioi.monitor.commits.agreement import AgreedThroughput
 from qioi.monitor.logs.line_cutter import LineCutter
 
 _CHUNK = 1024 * 1024
@@ -261,7 +262,9 @@ def _with_threshold(plan: Plan, threshold: float, peers: Iterable[str], channels
 
 
 def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...], tuple[TimedDecision, ...]]:
-    throughput = Throughput(plan.window)
+    throughput = AgreedThroughput(plan.window)
+    known = {one.name: one.organisation or one.name for one in plan.components}
+    throughput.organise({one: known.get(one, one) for one in {commit.peer for commit in commits}}, plan.policies)
     controller = Controller(plan.policies)
     owed = {channel: Threshold(one.threshold, "configuration") for channel, one in plan.policies.items()}
     shares = {one.name: DEFAULT_SHARES for one in plan.components if controller.policies_for(one)}
@@ -278,7 +281,7 @@ def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...
             last = _time(commits[position])
             throughput.observe(commits[position], last)
             position += 1
-        readings = {reading.channel: reading for reading in throughput.readings(now)}
+        readings = {name: throughput.reading(name, now) for name in throughput.channels}
         for one in plan.components:
             if one.name in shares:
                 period = period_of(now, one, shares[one.name], readings, owed)

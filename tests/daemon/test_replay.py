@@ -137,6 +137,22 @@ def test_a_config_decides(two_peers: tuple[Path, Path], tmp_path: Path) -> None:
     assert "perod" in refused(two_peers[0], "-c", config)
 
 
+def test_no_organisation_makes_a_channel_look_better_served_than_another_sees_it(tmp_path: Path) -> None:
+    """As the daemon counts: by what two organisations agree on."""
+    config = tmp_path / "qioi.yaml"
+    config.write_text(
+        "components:\n"
+        "  - {name: p0, role: peer, cgroup: lab/p0, log: p0.log, organisation: a, channels: [c]}\n"
+        "  - {name: p1, role: peer, cgroup: lab/p1, log: p1.log, organisation: b, channels: [c]}\n"
+        "channels:\n  c: {threshold: 12.5, law: proportional, k: 2}\n"
+    )
+    (tmp_path / "p0.log").write_text("".join(line(block, block, 1000) for block in range(30)))
+    (tmp_path / "p1.log").write_text("".join(line(block, block + 0.5) for block in range(30)))
+    found = run(tmp_path / "p0.log", tmp_path / "p1.log", "-c", config)
+    assert found["timeline"][20]["throughput"]["c"] == pytest.approx(10)
+    assert found["decisions"]
+
+
 def test_lines_are_skipped_with_a_reason(tmp_path: Path) -> None:
     log = tmp_path / "p.log"
     forged = line(99, 2, 10**6).replace("[kvledger]", "[endorser]")

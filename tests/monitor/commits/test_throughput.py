@@ -159,7 +159,7 @@ def test_channels_are_apart() -> None:
     meter = Throughput()
     for channel in ("a", "b"):
         meter.observe(commit(1, channel=channel), 0)
-    assert [reading.channel for reading in meter.readings(1)] == ["a", "b"]
+    assert [meter.reading(name, 1).channel for name in meter.channels] == ["a", "b"]
 
 
 def test_a_peer_that_invents_channels_takes_no_other_peers_place() -> None:
