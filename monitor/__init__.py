@@ -1,7 +1,7 @@
 """What is happening: log sources, commit parsers, throughput windows, scheduling delay."""
 
 from qioi.monitor.commits.counters import Skip, SourceCounters
-from qioi.monitor.commits.parser import CommitParser, Event, parse_line
+from qioi.monitor.commits.parser import CommitParser, Event
 from qioi.monitor.commits.throughput import DEFAULT_WINDOW, Throughput, commit_instant
 from qioi.monitor.logs.source import LineReader, LogSource
 from qioi.monitor.logs.tail import FileTail
@@ -22,5 +22,4 @@ __all__ = [
     "Throughput",
     "commit_instant",
     "detect_format",
-    "parse_line",
 ]

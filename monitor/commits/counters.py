@@ -44,8 +44,6 @@ class SourceCounters:
     rotations: int = 0
     #: Files that were given up with something unread in them: rotated away faster than they are read.
     lost_files: int = 0
-    #: Opens and reads that the operating system refused.
-    errors: int = 0
     skipped: dict[Skip, int] = field(default_factory=dict)
 
     def skip(self, reason: Skip, count: int = 1) -> None:

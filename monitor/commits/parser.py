@@ -166,11 +166,6 @@ class CommitParser:
         return LeaderChange(old, new, record.time, channel, self.component)
 
 
-def parse_line(line: bytes, component: str = "") -> Event | None:
-    """Read one line by itself, with no memory of the log that it comes from."""
-    return CommitParser(component).line(line)
-
-
 def _lines_with(marker: bytes, lines: bytes) -> list[tuple[int, int]]:
     """Say where the lines that hold a marker begin and end."""
     found: list[tuple[int, int]] = []

@@ -156,7 +156,6 @@ class JournalTail:
             )  # fmt: skip
         except OSError as error:
             self.problem = f"journal of {self.path}: journalctl: {error.strerror}"
-            self.counters.errors += 1
             return
         assert self._process.stdout is not None  # asked for above, as is the other
         assert self._process.stderr is not None
@@ -174,7 +173,6 @@ class JournalTail:
         status = "it cannot be reaped yet" if process.returncode is None else f"exit status {process.returncode}"
         why = self._complaints.last or status
         self.problem = f"journal of {self.path}: journalctl has ended: {why}"
-        self.counters.errors += 1
         self._entries.start_again()
 
 

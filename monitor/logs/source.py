@@ -60,7 +60,6 @@ class LogSource:
         *,
         log_format: LogFormat | str = LogFormat.PLAIN,
         channels: Collection[str] = (),
-        from_start: bool = False,
         elections: bool = True,
     ) -> None:
         self.component = component
@@ -70,7 +69,7 @@ class LogSource:
         if log_format == LogFormat.JOURNALD:
             self._tail = JournalTail(str(path), self.counters)
         else:
-            self._tail = FileTail(path, self.counters, from_start=from_start)
+            self._tail = FileTail(path, self.counters)
 
     @property
     def path(self) -> str:

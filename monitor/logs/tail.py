@@ -73,7 +73,6 @@ class FileTail:
         path: str | Path,
         counters: SourceCounters | None = None,
         *,
-        from_start: bool = False,
         max_line: int = MAX_LINE,
         max_read: int = MAX_READ,
         max_backlog: int = MAX_BACKLOG,
@@ -89,10 +88,10 @@ class FileTail:
         self.problem: str | None = None
         self._max_line = max_line
         self._max_read = max_read
-        self._max_backlog = max_backlog if not from_start else None
+        self._max_backlog = max_backlog
         self._files: deque[_Open] = deque()
         #: A file that is found next was there before, so that what it holds is old.
-        self._start_at_end = not from_start
+        self._start_at_end = True
         self._deleted = False  # by the last look
         self._follow_name([])
 
@@ -137,8 +136,6 @@ class FileTail:
 
     def _pass_over(self) -> None:
         """Where too much waits, go on near the end: what is read now tells how the channel is doing now."""
-        if self._max_backlog is None:
-            return
         waiting = [(file, self._waits(file)) for file in self._files]
         waits = sum(waits for _, waits in waiting)
         if waits <= self._max_backlog:
@@ -163,7 +160,7 @@ class FileTail:
         try:
             size = os.fstat(file.fd).st_size
             waits = max(0, size - file.offset)
-            if self._max_backlog is not None and waits > self._max_backlog and not file.lines.unfinished:
+            if waits > self._max_backlog and not file.lines.unfinished:
                 hole = _hole(file.fd, file.offset, size)
                 file.offset += hole
                 waits -= hole
@@ -172,7 +169,6 @@ class FileTail:
         return waits
 
     def _cannot_read(self, error: OSError) -> None:
-        self.counters.errors += 1
         self.problem = f"{self.path}: cannot read: {error.strerror}"
 
     def _read(self, file: _Open, blocks: list[bytes], budget: int) -> int:
@@ -247,8 +243,6 @@ class FileTail:
             named = self._open_regular(self.path)
         except OSError as error:
             self._is_away(error)
-            if not isinstance(error, FileNotFoundError):
-                self.counters.errors += 1
             return
         if self._files:
             self._files[-1].idle = 0

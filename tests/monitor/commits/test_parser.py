@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qioi.model import Commit, LeaderChange
-from qioi.monitor import CommitParser, Skip, parse_line
+from qioi.monitor import CommitParser, Event, Skip
 from qioi.monitor.commits.parser import _USUAL
 from qioi.monitor.commits.records import MAX_RECORD, parse_record, parse_time
 
@@ -31,6 +31,11 @@ EMPTY_HASH = V142.replace("949246cd", "")
 GOSSIP = "[ch1] Committed block [7] with 3 transaction(s)"
 MESSAGES = [V11, V13, V142, EMPTY_HASH]
 SEEN = Commit("ch1", 7, 3, STAMP, "p")
+
+
+def parse_line(line: bytes, component: str = "") -> Event | None:
+    """Read one line by itself, with no memory of the log that it comes from."""
+    return CommitParser(component).line(line)
 
 
 def colour(line: str) -> str:

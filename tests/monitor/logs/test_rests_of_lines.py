@@ -62,7 +62,7 @@ def blocks(events: list[object]) -> list[int]:
 def test_after_a_part_of_a_log_that_was_passed_over(
     form: LogFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = lambda path, counters, from_start: FileTail(path, counters, max_read=3000, max_backlog=4000)  # noqa: E731
+    small = lambda path, counters: FileTail(path, counters, max_read=3000, max_backlog=4000)  # noqa: E731
     monkeypatch.setattr(sources, "FileTail", small)
     log = tmp_path / "peer.log"
     gaps = 0
@@ -79,7 +79,7 @@ def test_after_a_part_of_a_log_that_was_passed_over(
 
 
 def test_after_a_record_that_is_too_long(form: LogFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = lambda path, counters, from_start: FileTail(path, counters, max_line=2000)  # noqa: E731
+    small = lambda path, counters: FileTail(path, counters, max_line=2000)  # noqa: E731
     monkeypatch.setattr(sources, "FileTail", small)
     log = tmp_path / "peer.log"
     log.touch()
@@ -147,7 +147,7 @@ def test_a_line_that_was_dropped_leaves_an_empty_one() -> None:
 def test_after_files_that_were_rotated_away_unread(
     form: LogFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = lambda path, counters, from_start: FileTail(path, counters, max_read=8)  # noqa: E731
+    small = lambda path, counters: FileTail(path, counters, max_read=8)  # noqa: E731
     monkeypatch.setattr(sources, "FileTail", small)
     log = tmp_path / "peer.log"
     log.touch()
@@ -170,7 +170,7 @@ def test_a_file_that_was_passed_over_takes_no_line_of_the_next_one(
     form: LogFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is closed long after the next one was read on."""
-    small = lambda path, counters, from_start: FileTail(path, counters, max_read=3000, max_backlog=4000)  # noqa: E731
+    small = lambda path, counters: FileTail(path, counters, max_read=3000, max_backlog=4000)  # noqa: E731
     monkeypatch.setattr(sources, "FileTail", small)
     log = tmp_path / "peer.log"
     log.touch()
