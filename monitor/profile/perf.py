@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from qioi.kernel.child import Child, mortal
+from qioi.kernel.threads import threads_of
 from qioi.monitor.profile.scheduling import Accountant, Recording
 
 TRACEFS = Path("/sys/kernel/tracing")
@@ -182,19 +183,7 @@ def child(words: list[str], stdout: int, stderr: int, descriptors: tuple[int, ..
 
 def look(groups: Mapping[str, list[Path]]) -> dict[int, str]:
     """Say whose each thread is at this instant."""
-    return {tid: name for name, folders in groups.items() for folder in folders for tid in threads(folder)}
-
-
-def threads(folder: Path) -> Iterator[int]:
-    """List the threads of a group and of those below it."""
-    for name in ("cgroup.threads", "tasks"):  # v2, v1
-        with contextlib.suppress(OSError):
-            yield from map(int, (folder / name).read_text().split())
-            break
-    with contextlib.suppress(OSError):
-        for below in folder.iterdir():
-            if below.is_dir():
-                yield from threads(below)
+    return {tid: name for name, folders in groups.items() for folder in folders for tid in map(int, threads_of(folder))}
 
 
 def complaint(text: str) -> str:

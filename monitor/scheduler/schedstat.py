@@ -31,7 +31,7 @@ from pathlib import Path
 from qioi.kernel.files import spare_files
 from qioi.kernel.threads import list_name, list_threads
 from qioi.model import DelayReading
-from qioi.monitor.scheduler.thread_files import Sums, ThreadFiles
+from qioi.monitor.scheduler.thread_files import Sums, ThreadFiles, read_once
 
 _NS = 1e-9
 #: A thread can't have run and waited for longer than it exists; this much is allowed for the clocks' difference.
@@ -273,15 +273,9 @@ class SchedstatReader:
     def _read_once(self, tid: bytes, name: bytes) -> bytes:
         """Read a file of a thread's; nothing if it has ended."""
         try:
-            descriptor = os.open(tid + b"/" + name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
+            return read_once(tid + b"/" + name, self._proc)
         except OSError:
             return b""
-        try:
-            return os.read(descriptor, 4096)
-        except OSError:
-            return b""
-        finally:
-            os.close(descriptor)
 
     def _drop(self, group: _Group) -> None:
         self._open -= len(group.kept)

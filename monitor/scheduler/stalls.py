@@ -18,6 +18,7 @@ from qioi.kernel.files import KernelFiles
 from qioi.kernel.threads import threads_of
 from qioi.model import Component, DelayReading, Stalls
 from qioi.model.groups import chain
+from qioi.monitor.scheduler.thread_files import read_once
 
 PRESSURE = Path("/proc/pressure/io")
 PROC = Path("/proc")
@@ -205,12 +206,3 @@ def state(stat: bytes) -> bytes:
     with contextlib.suppress(OSError, IndexError):
         return read_once(stat).rpartition(b")")[2].split()[0]
     return b""
-
-
-def read_once(file: bytes) -> bytes:
-    """Read a short file of the kernel's by plain system calls: a file object takes three times as long."""
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, 4096)
-    finally:
-        os.close(descriptor)
