@@ -133,7 +133,7 @@ def test_a_problem_that_comes_back_is_said_again(tmp_path: Path, caplog: pytest.
 
 def test_a_job_that_ends_during_a_look_does_not_end_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = make(tmp_path, ["batch/*/*", "other"])
-    for group in ("batch/job", "batch/one/a", "batch/two/b"):
+    for group in ("batch/job/inner", "batch/one/a", "batch/two/b"):
         site.group(group)
         (site.hierarchy.mount / group / "cpu.idle").write_text("0")
     site.toy.waits = {"peer0": (0.1, 0.9)}

@@ -30,7 +30,7 @@ def test_groups_that_fit_are_clients_as_long_as_they_are_there(tmp_path: Path) -
 def test_a_group_that_is_removed_during_a_look_takes_no_other_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("load/a/inner", "load/job", "load/z/inner"):
+    for name in ("load/a/inner", "load/job/inner", "load/z/inner"):
         (tmp_path / name).mkdir(parents=True)
     vanishes(monkeypatch, tmp_path / "load/job")
     found = OwnGroups(tmp_path, ["load/*/*"]).found()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,19 @@ def test_what_a_pattern_fits(tmp_path: Path, pattern: str, expected: set[str]) -
 def test_a_group_that_is_removed_meanwhile_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
 ) -> None:
-    for name in ("batch/a/inner", "batch/job", "batch/z/inner"):
+    for name in ("batch/a/inner", "batch/job/inner", "batch/z/inner"):  # one that has none below it is not listed
         (tmp_path / name).mkdir(parents=True)
     vanishes(monkeypatch, tmp_path / "batch/job")
     assert {"batch/a/inner", "batch/z/inner"} <= set(fitting(tmp_path, pattern))
     assert not (tmp_path / "batch/job").exists()
+
+
+def test_groups_that_have_none_below_them_are_not_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are nearly all that there are, with fifty files each."""
+    for number in range(100):
+        (tmp_path / f"batch/job{number}").mkdir(parents=True)
+    listed, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: listed.append(path) or scandir(path))
+    assert len(list(fitting(tmp_path, "**"))) == 101
+    assert len(list(fitting(tmp_path, "batch/*/*"))) == 0
+    assert len(listed) <= 4

@@ -15,9 +15,17 @@ def vanishes(monkeypatch: pytest.MonkeyPatch, group: Path) -> None:
 
     def scandir(path: Any = ".") -> Any:
         if Path(path) == group and group.exists():
-            for file in group.iterdir():
-                file.unlink()
-            group.rmdir()
+            remove(group)
         return listed(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
+
+
+def remove(group: Path) -> None:
+    """Remove a group with all that is in it."""
+    for below in group.iterdir():
+        if below.is_dir():
+            remove(below)
+        else:
+            below.unlink()
+    group.rmdir()
