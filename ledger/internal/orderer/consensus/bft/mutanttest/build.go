@@ -3,10 +3,12 @@ package mutanttest
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,10 +17,15 @@ import (
 // variable is set in a mutant's build: to the seed of a schedule that is to be tried first, or to any other word.
 const variable = "QIOI_MUTANT"
 
-// Mutated reports whether this is a mutant's build.
-func Mutated() bool { return os.Getenv(variable) != "" }
+// SkipUnlessMutated skips a test where this is not a mutant's build.
+func SkipUnlessMutated(t *testing.T) {
+	t.Helper()
+	if os.Getenv(variable) == "" {
+		t.Skip("in a mutant's build alone")
+	}
+}
 
-// Passes shows that a test of this package passes in the mutant's build.
+// Passes shows that a test of this package passes in the mutant's build. A subtest is named TestName/subtest.
 func (m Mutant) Passes(t *testing.T, test string) {
 	var flags []string
 	if rewrite := flag.Lookup("rewrite"); rewrite != nil && rewrite.Value.String() == "true" {
@@ -28,14 +35,23 @@ func (m Mutant) Passes(t *testing.T, test string) {
 }
 
 // run runs one test of this package in the mutant's build, and returns what it has said. It fails where the mutant does not
-// apply or does not compile, and where the test fails.
+// apply or does not compile, and where the test does not pass.
 func (m Mutant) run(t *testing.T, test, seed string, flags ...string) string {
-	binary := m.build(t)
-	run := exec.CommandContext(t.Context(), binary, append([]string{"-test.run", "^" + test + "$", "-test.timeout", "5m"}, flags...)...)
-	run.Env = append(os.Environ(), variable+"="+seed)
-	said, err := run.CombinedOutput()
+	said, err := try(t, m.build(t), test, seed, flags...)
 	require.NoError(t, err, "%s: %s", m.Name, said)
-	return string(said)
+	return said
+}
+
+// try runs one test of a mutant's build. The error is that the test has failed, was skipped, or is not there.
+func try(t *testing.T, binary, test, seed string, flags ...string) (said string, err error) {
+	one := "^" + strings.ReplaceAll(test, "/", "$/^") + "$"
+	run := exec.CommandContext(t.Context(), binary, append([]string{"-test.v", "-test.run", one, "-test.timeout", "5m"}, flags...)...)
+	run.Env = append(os.Environ(), variable+"="+seed)
+	output, err := run.CombinedOutput()
+	if err == nil && !strings.Contains(string(output), "--- PASS: "+test+" (") {
+		err = fmt.Errorf("%s has not run", test)
+	}
+	return string(output), err
 }
 
 // build makes the test binary of this package with the mutant in place of the source.

@@ -27,6 +27,25 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// TestWhatDoesNotRunDoesNotPass: Go's own status is 0 where there is no such test, or where it was skipped.
+func TestWhatDoesNotRunDoesNotPass(t *testing.T) {
+	binary := New("an error in other words", "mutant.go", `"%s: %s has %d times %q`, `"%s: %s: %d times %q`).build(t)
+	for test, passes := range map[string]bool{
+		"TestOutcomes/passes": true, "TestOutcomes/fails": false, "TestOutcomes/skipped": false, "TestOutcomes/missing": false, "TestMissing": false,
+	} {
+		said, err := try(t, binary, test, "no seed")
+		assert.Equal(t, passes, err == nil, "%s: %s", test, said)
+	}
+}
+
+// TestOutcomes is for TestWhatDoesNotRunDoesNotPass, which runs it in a mutant's build.
+func TestOutcomes(t *testing.T) {
+	SkipUnlessMutated(t)
+	t.Run("passes", func(*testing.T) {})
+	t.Run("fails", func(t *testing.T) { t.Fail() })
+	t.Run("skipped", func(t *testing.T) { t.SkipNow() })
+}
+
 // TestMutantsAreOfOnesOwn: what is added to one does not show in another that begins the same.
 func TestMutantsAreOfOnesOwn(t *testing.T) {
 	one := New("", "x", "a", "b").And("x", "c", "d")

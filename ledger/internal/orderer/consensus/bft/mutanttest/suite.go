@@ -94,12 +94,11 @@ func (s Suite) notices(t *testing.T, m Mutant) {
 // options are of the schedules that find mutants.
 var options = sim.Options{Liars: true}
 
-// Notice says, in a mutant's build, which script or schedule notices the mutant. Elsewhere it has nothing to do. The script
+// Notice says, in a mutant's build, which script or schedule notices the mutant. Elsewhere it skips the test. The script
 // is the name of one whose output is another; "": there is none.
 func Notice(t *testing.T, script func(*testing.T) string, protocol sim.Protocol) {
-	if !Mutated() {
-		return
-	}
+	t.Helper()
+	SkipUnlessMutated(t)
 	if name := script(t); name != "" {
 		fmt.Printf("noticed by testdata/%s\n", name)
 		return

@@ -20,9 +20,8 @@ func TestScripts(t *testing.T) { scripttest.Walk(t, "testdata", begin) }
 
 // TestScriptsAsPublished is for TestUnsafeAsPublished, which runs it in a build with the view change as first published.
 func TestScriptsAsPublished(t *testing.T) {
-	if mutanttest.Mutated() {
-		scripttest.Walk(t, "published", begin)
-	}
+	mutanttest.SkipUnlessMutated(t)
+	scripttest.Walk(t, "published", begin)
 }
 
 // begin makes what a command "new" asks for.
