@@ -20,8 +20,15 @@ var asPublished = mutanttest.New("the longest certificate wins, as published", "
 
 var mutants = []mutanttest.Mutant{
 	asPublished,
-	mutanttest.New("quorum one too small", "../group.go",
-		"return (len(g.Members)+g.Faulty())/2 + 1", "return max((len(g.Members)+g.Faulty())/2, 1)"),
+	mutanttest.New("quorum one too small", "../base/replica.go", // the core's: a client's is among clientMutants
+		"g.Signed(r.Oracle, g.Quorum(), ", "g.Signed(r.Oracle, max(g.Quorum()-1, 1), ").
+		And("settle.go", "case n >= c.Group.Quorum() &&", "case n >= max(c.Group.Quorum()-1, 1) &&").
+		And("settle.go", "len(signatures) < c.Group.Quorum() {", "len(signatures) < max(c.Group.Quorum()-1, 1) {").
+		And("settle.go", "quorum := c.Group.Quorum();", "quorum := max(c.Group.Quorum()-1, 1);").
+		And("checkpoint.go", "len(signatures) >= c.Group.Quorum() {", "len(signatures) >= max(c.Group.Quorum()-1, 1) {").
+		And("newview.go", "len(m.Changes) < c.Group.Quorum() ||", "len(m.Changes) < max(c.Group.Quorum()-1, 1) ||").
+		And("newview.go", "len(signatures) >= c.Group.Quorum() {", "len(signatures) >= max(c.Group.Quorum()-1, 1) {").
+		And("viewchange.go", "quorum := c.Group.Quorum()", "quorum := max(c.Group.Quorum()-1, 1)"),
 	mutanttest.New("one replica's word for f+1", "viewchange.go",
 		"switch weak := c.Group.Weak(); {", "switch weak := max(c.Group.Faulty(), 1); {").
 		And("told.go", "if equal < c.Group.Weak() {", "if equal < max(c.Group.Faulty(), 1) {"),

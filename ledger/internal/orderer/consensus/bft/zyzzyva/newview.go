@@ -93,12 +93,10 @@ func (c *Core) choices(changes []*ViewChange) (base Stable, digests []bft.Digest
 			}
 		}
 		agree = nil
-		for _, m := range changes { // in their order: two may have support where the rule is too weak
-			if next <= m.last() && next > m.Stable.Seq {
-				if d := m.Digests[next-m.Stable.Seq-1]; len(by[d]) >= support && len(by[d]) > 0 {
-					agree, digests = by[d], append(digests, d)
-					break
-				}
+		for d, with := range by { // support is more than half of a quorum: one digest has it at most
+			if len(with) >= support {
+				agree, digests = with, append(digests, d)
+				break
 			}
 		}
 		if agree == nil {
