@@ -7,9 +7,8 @@ import (
 
 // Admit takes a transaction that a client has handed to this replica, which has a while to be ordered before it is relayed.
 // It is refused where the configuration does not allow it, or too much waits. Admit reports whether to bring it to the
-// leader: not where it is decided, or was brought there before.
-func (r *Replica) Admit(tx []byte, while bft.Time, decided func(bft.Digest) bool) bool {
-	digest := bft.TxDigest(tx)
+// leader: not where it is decided, or this replica has brought it before.
+func (r *Replica) Admit(tx []byte, digest bft.Digest, while bft.Time, decided func(bft.Digest) bool) bool {
 	config, ok := r.Oracle.Check(tx)
 	switch {
 	case !ok: // the orderer has let it in

@@ -20,8 +20,8 @@ type Replica struct {
 	Out bft.Effects // of this step
 
 	Group  bft.Group
-	InView uint64 // the view that it is in, or has left all others for
-	Active bool   // the view has begun
+	InView uint64 // the latest view; Active says whether it has begun
+	Active bool
 
 	Pending *pool.Pool
 	Suspect suspect.Timer

@@ -7,7 +7,7 @@ import (
 
 // submit takes a client's transaction, and brings it to the leader.
 func (c *Core) submit(tx []byte) {
-	if c.Admit(tx, c.cfg.Timeout/2, c.isDecided) {
+	if c.Admit(tx, bft.TxDigest(tx), c.cfg.Timeout/2, c.isDecided) {
 		c.Bring(tx)
 	}
 }

@@ -157,8 +157,8 @@ func (c *Core) accept(m *Order) {
 
 // note keeps in mind where the transactions of an accepted entry are.
 func (c *Core) note(seq uint64, s *slot) {
-	for _, tx := range s.entry.Txs {
-		c.places[bft.TxDigest(tx)] = seq
+	for _, tx := range s.entry.IDs() {
+		c.places[tx] = seq
 	}
 	c.Pending.Proposed(s.entry)
 	if s.entry.Config {
@@ -183,9 +183,9 @@ func (c *Core) truncate(last uint64) {
 			continue
 		}
 		c.bodies[s.digest] = s.entry
-		for _, tx := range s.entry.Txs {
-			if d := bft.TxDigest(tx); c.places[d] == seq {
-				delete(c.places, d)
+		for _, tx := range s.entry.IDs() {
+			if c.places[tx] == seq {
+				delete(c.places, tx)
 			}
 		}
 		if c.closing == seq {
@@ -245,26 +245,32 @@ func (c *Core) submit(tx []byte) {
 	if c.answered(tx, digest) { // a configuration since may not allow it
 		return
 	}
-	if !c.Admit(tx, c.cfg.Timeout/2, c.isFinal) {
+	if !c.Admit(tx, digest, c.cfg.Timeout/2, c.isFinal) {
 		return
 	}
 	if c.places[digest] != 0 {
-		c.Pending.Proposed(&bft.Entry{Txs: [][]byte{tx}})
+		c.Pending.Proposed(alone(tx, digest))
 		return
 	}
 	c.Bring(tx)
 }
 
+// alone is an entry with one transaction, whose name is known.
+func alone(tx []byte, digest bft.Digest) *bft.Entry {
+	e := &bft.Entry{}
+	e.Add(tx, digest)
+	return e
+}
+
 // answered tells a client again what it was told of its transaction.
 func (c *Core) answered(tx []byte, digest bft.Digest) bool {
-	one := &bft.Entry{Txs: [][]byte{tx}}
 	if c.Oracle.Known(digest) {
-		c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: one, Message: &Response{Epoch: c.Group.Epoch, Final: true}})
+		c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: alone(tx, digest), Message: &Response{Epoch: c.Group.Epoch, Final: true}})
 		return true
 	}
 	at := c.places[digest]
 	if s := c.slots[at]; s != nil && c.Active && at > c.base {
-		c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: one, Message: c.response(at, s)})
+		c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: alone(tx, digest), Message: c.response(at, s)})
 	}
 	return false
 }
@@ -288,7 +294,7 @@ func (c *Core) onRequest(from bft.ID, m *bft.Request) {
 		}
 		if config, ok := c.Oracle.Check(tx); ok && c.Pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: from, Since: c.Now}) {
 			if c.places[digest] != 0 {
-				c.Pending.Proposed(&bft.Entry{Txs: [][]byte{tx}})
+				c.Pending.Proposed(alone(tx, digest))
 			}
 		}
 	}

@@ -275,8 +275,8 @@ func (c *Core) applyFinal() {
 		c.applied, c.executed = seq, max(c.executed, seq)
 		c.Suspect.Progress()
 		c.Pending.Ordered(s.entry)
-		for _, tx := range s.entry.Txs {
-			delete(c.places, bft.TxDigest(tx))
+		for _, tx := range s.entry.IDs() {
+			delete(c.places, tx)
 		}
 		c.closed = s.entry.Config
 		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: seq, Entry: s.entry, Sync: c.closed || c.boundary(seq)})
