@@ -30,11 +30,20 @@ type progress struct {
 	open     debt // the block that the orderer has begun
 	claimed  debt // the newest block that another one has sealed
 	witness  string
-	from     uint64         // what the peer received next when that was claimed
-	newest   uint64         // block that has been claimed since then
-	gains    bool           // the peer had received more blocks since then than others had sealed, at the last claim
+	begun    pace           // when that was claimed
+	last     pace           // at the last claim of a newer block
+	gains    bool           // the peer had received more blocks than others had sealed, since either
 	next     chain.Position // what the peer receives next
 }
+
+// pace is how far a peer and its channel are at one time.
+type pace struct {
+	next   uint64 // block that the peer receives
+	sealed uint64 // the newest block that another orderer has sealed
+}
+
+// gained reports whether the peer has received more blocks since that time than others have sealed.
+func (p pace) gained(since pace) bool { return p.next-since.next > p.sealed-since.sealed }
 
 // shareOfPatience is the most that one block gives back of the time that was waited, as a share of the patience.
 const shareOfPatience = 5
@@ -71,11 +80,18 @@ func (p *progress) received(next chain.Position, blockTime time.Duration) {
 func (p *progress) claims(witness string, sealed uint64) {
 	if sealed >= p.next.Block && !p.claimed.owed {
 		p.claimed, p.witness = debt{owed: true, block: sealed, limit: p.patience}, witness
-		p.from, p.newest, p.gains = p.next.Block, sealed, true
+		p.begun = pace{p.next.Block, sealed}
+		p.last, p.gains = p.begun, true
 		return
 	}
-	p.newest = max(p.newest, sealed)
-	p.gains = p.next.Block-p.from > p.newest-p.claimed.block
+	// A witness that is behind the last one does not show what the channel has made since.
+	if sealed <= p.last.sealed {
+		return
+	}
+	// Many blocks at once do not pay for few afterwards, and one that is fast now and then may give too few in all.
+	now := pace{p.next.Block, sealed}
+	p.gains = now.gained(p.begun) && now.gained(p.last)
+	p.last = now
 }
 
 // wait counts time in which the peer has waited for the orderer.

@@ -74,34 +74,67 @@ func TestAPeerThatIsBehindGetsThereOverASlowLink(t *testing.T) {
 	require.Error(t, p.wait(time.Millisecond))
 }
 
-// TestWhoGivesBlocksMoreSlowlyThanTheChannelHasThemWithholds, and so does one who stops after many.
+// TestWhoGivesBlocksMoreSlowlyThanTheChannelHasThemWithholds, and so does one who stops after many, or gives many at once
+// before it is slow.
 func TestWhoGivesBlocksMoreSlowlyThanTheChannelHasThemWithholds(t *testing.T) {
-	drip := func(each time.Duration, sealed uint64) (blocks uint64, err error) {
+	drip := func(burst uint64, each time.Duration, sealed uint64) (blocks uint64, err error) {
 		p := progress{patience: 5 * second, next: at(1, 0)}
 		p.claims("witness", 10_000)
-		for blocks = uint64(1); blocks < 10_000; blocks++ {
+		p.received(at(burst+1, 0), 2*second)
+		for blocks = uint64(1); burst+blocks < 10_000; blocks++ {
 			if err = p.wait(each); err != nil {
 				return blocks, err
 			}
-			p.received(at(blocks+1, 0), 2*second)
+			p.received(at(burst+blocks+1, 0), 2*second)
 			p.claims("other", 10_000+sealed*blocks)
 		}
 		return blocks, p.wait(6 * second)
 	}
 	for name, c := range map[string]struct {
+		burst  uint64 // of blocks, right after the claim
 		each   time.Duration
 		sealed uint64 // by the others, while it gives one
-		blocks uint64 // that it gives
+		blocks uint64 // that it gives after the burst
 	}{
-		"slower than the channel":          {200 * time.Millisecond, 2, 27},
-		"as slowly":                        {200 * time.Millisecond, 1, 27},
-		"slower than a channel that idles": {2 * second, 0, 5},
-		"stops":                            {10 * time.Millisecond, 0, 10_000},
+		"slower than the channel":          {0, 200 * time.Millisecond, 2, 27},
+		"as slowly":                        {0, 200 * time.Millisecond, 1, 27},
+		"slower than a channel that idles": {0, 2 * second, 0, 5},
+		"stops":                            {0, 10 * time.Millisecond, 0, 10_000},
+		"slower after many at once":        {3000, second, 2, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			blocks, err := drip(c.each, c.sealed)
+			blocks, err := drip(c.burst, c.each, c.sealed)
 			assert.ErrorAs(t, err, &errWithheld{})
 			assert.Equal(t, c.blocks, blocks)
 		})
 	}
+}
+
+// TestWhoIsFasterThanTheChannelNowAndThenWithholds where it gives fewer blocks than the channel has in all.
+func TestWhoIsFasterThanTheChannelNowAndThenWithholds(t *testing.T) {
+	p := progress{patience: 5 * second, next: at(1, 0)}
+	p.claims("witness", 10_000)
+	next, sealed := uint64(1), uint64(10_000)
+	give := func(blocks uint64) {
+		next += blocks
+		p.received(at(next, 0), 2*second)
+	}
+	var err error
+	n := 0
+	for ; err == nil && n < 100; n++ {
+		err = p.wait(1 * second)
+		switch {
+		case n%10 == 4:
+			give(1001)
+		case n%10 > 4:
+			give(10)
+		}
+		if n%5 == 4 {
+			sealed += 1000
+			p.claims("other", sealed)
+			give(10)
+		}
+	}
+	assert.ErrorAs(t, err, &errWithheld{})
+	assert.Less(t, n, 20)
 }
