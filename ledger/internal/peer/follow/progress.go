@@ -10,9 +10,9 @@ import (
 // errWithheld ends a stream whose orderer does not give what there is.
 type errWithheld struct {
 	block   uint64
-	witness string // the orderer that has sealed the block; empty: its time is up, whoever has it
-	waited  time.Duration
-	next    uint64 // the block that the peer waits for, which a witness does not choose
+	witness string        // the orderer that has sealed the block; empty: its time is up, whoever has it
+	waited  time.Duration // without what was given back
+	next    uint64        // the block that the peer waits for, which a witness does not choose
 }
 
 func (e errWithheld) Error() string {
@@ -57,7 +57,10 @@ type debt struct {
 	limit  time.Duration // of the rest
 }
 
-func (d *debt) overdue() bool { return d.owed && d.waited-d.given > d.limit }
+// counted is how much of the time that was waited counts.
+func (d *debt) counted() time.Duration { return d.waited - d.given }
+
+func (d *debt) overdue() bool { return d.owed && d.counted() > d.limit }
 
 // received says what the peer receives next, and how long a block may stay open by the channel's configuration.
 func (p *progress) received(next chain.Position, blockTime time.Duration) {
@@ -103,9 +106,9 @@ func (p *progress) wait(took time.Duration) error {
 	}
 	switch {
 	case p.claimed.overdue():
-		return errWithheld{p.claimed.block, p.witness, p.claimed.waited, p.next.Block}
+		return errWithheld{p.claimed.block, p.witness, p.claimed.counted(), p.next.Block}
 	case p.open.overdue():
-		return errWithheld{p.open.block, "", p.open.waited, p.next.Block}
+		return errWithheld{p.open.block, "", p.open.counted(), p.next.Block}
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func TestABlockThatAnotherOneHasIsWithheld(t *testing.T) {
 		p.received(at(block, 0), second)
 		p.claims("other", 1000)
 	}
-	assert.Equal(t, errWithheld{100, "witness", 6 * second, 8}, p.wait(1*second))
+	assert.Equal(t, errWithheld{100, "witness", 5500 * time.Millisecond, 8}, p.wait(1*second))
 
 	p = progress{patience: 5 * second, next: at(3, 0)}
 	p.claims("witness", 3)
