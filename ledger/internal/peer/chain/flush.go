@@ -45,6 +45,9 @@ func (p *pipeline) flushGroup(group []done) error {
 	group = settled(group)
 	start := time.Now()
 	if len(group) > 0 {
+		if group[0].distrust != nil {
+			p.storage = 0 // what earlier groups wrote is taken back; a later distrust comes after a seal, which takes it
+		}
 		if err := p.write(group); err != nil {
 			return err
 		}
@@ -142,7 +145,6 @@ func (p *pipeline) publish(group []done) {
 	now := time.Now()
 	for i := range group {
 		if group[i].distrust != nil {
-			p.storage = 0
 			continue
 		}
 		if group[i].header == nil {

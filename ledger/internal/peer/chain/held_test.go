@@ -129,19 +129,41 @@ func startStage2(t *testing.T, w *peertest.World, opts Options) *rig {
 // TestABlocksTimesAreItsOwn, without those of transactions in its place that were taken back.
 func TestABlocksTimesAreItsOwn(t *testing.T) {
 	w := blockWorld(t)
-	r := startStage2(t, w, Options{})
+	registry := prometheus.NewRegistry()
+	r := startStage2(t, w, Options{Metrics: NewMetrics(registry)})
 	require.NoError(t, r.Add(context.Background(), must(w.Make(put(w, "a", "lie")))))
-	<-r.pipeline.results
-	r.pipeline.validation, r.pipeline.state = time.Hour, time.Hour // spent on the lie
+	require.NoError(t, r.pipeline.flushGroup([]done{<-r.pipeline.results}))
+	// Spent on the lie:
+	r.pipeline.validation, r.pipeline.state, r.pipeline.storage = time.Hour, time.Hour, time.Hour
 	require.ErrorIs(t, r.Distrust(context.Background(), errors.New("it has no such place")), ErrRewound)
-	require.Error(t, (<-r.pipeline.results).distrust)
+	distrust := <-r.pipeline.results
+	require.Error(t, distrust.distrust)
 	require.Equal(t, Position{1, 0}, r.Position())
 	r.add(must(w.Make(put(w, "a", "truth"))))
-	<-r.pipeline.results
+	truth := <-r.pipeline.results
 	r.seal()
 	seal := <-r.pipeline.results
 	assert.Less(t, seal.validation, time.Hour)
 	assert.Less(t, seal.state, time.Hour)
+	require.NoError(t, r.pipeline.flushGroup([]done{distrust, truth, seal}))
+	storage := stored(t, registry)
+	assert.Positive(t, storage)
+	assert.Less(t, storage, time.Hour)
+}
+
+// stored is how long it took to write all blocks, by the metrics.
+func stored(t *testing.T, registry *prometheus.Registry) (took time.Duration) {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == "ledger_blockstorage_and_pvtdata_commit_time" {
+				took += time.Duration(m.Histogram.GetSampleSum() * float64(time.Second))
+			}
+		}
+	}
+	return took
 }
 
 // TestInBlockModeALieIsToldToNobody: the seal does not verify, so the block is taken back, and none has to be told
