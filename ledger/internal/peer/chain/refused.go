@@ -39,10 +39,11 @@ func (x *index) refuse(key validate.TxKey, at Position, code Code) {
 	x.refused.add(key, place{block: at.Block, tx: uint32(at.Tx), code: uint8(code)})
 }
 
-// isRefused finds one that is durable.
+// isRefused finds one that is durable, unless it has come again and counts: who waits hears of that then.
 func (x *index) isRefused(key validate.TxKey) (Status, bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p, ok := x.refused.places[key]
-	return p.status(), ok && p.status().Position.Before(x.durable)
+	_, counts := x.recent[key]
+	return p.status(), ok && !counts && p.status().Position.Before(x.durable)
 }

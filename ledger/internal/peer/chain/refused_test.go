@@ -85,10 +85,13 @@ func TestARefusedTransactionIsForgotten(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Status{badCreator, Position{1, 0}}, s)
 
-	x.claim(key(0), Position{2, 0}, valid) // its creator is admitted again
+	x.claim(key(0), Position{3, 0}, valid) // its creator is admitted again
+	_, err = asked(x, key(0))
+	assert.ErrorIs(t, err, context.Canceled, "what counts is not durable")
+	x.publish(Position{3, 1}, 0, nil)
 	s, err = asked(x, key(0))
 	require.NoError(t, err)
-	assert.Equal(t, Status{valid, Position{2, 0}}, s)
+	assert.Equal(t, Status{valid, Position{3, 0}}, s)
 	for n := range maxRefused {
 		x.refuse(key(n+1), Position{2, uint64(n)}, badCreator)
 	}
