@@ -82,6 +82,12 @@ func (o *orderer) times() int {
 	return len(o.asked)
 }
 
+func (o *orderer) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked = nil
+}
+
 func listen(t *testing.T, o *orderer, more ...*newest) string { return serve(t, o, more...) }
 
 func serve(t *testing.T, o streampb.StreamServer, more ...*newest) string {
