@@ -217,8 +217,11 @@ def whole(value: object) -> int:
 
 
 def write_file(path: Path, content: bytes, *, durable: bool) -> None:
-    """Write a file; with ``durable``, return only when the disk holds it."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    """Write a file; with ``durable``, return only when the disk holds it. OSError.
+
+    A link is refused: the file that it leads to would be emptied.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         rest = memoryview(content)
         while rest:

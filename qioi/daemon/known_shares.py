@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from qioi.controller.enough import ANY, Factors
+from qioi.controller.guard.journal import write_file
 
 log = logging.getLogger("qioi")
 
@@ -68,7 +69,7 @@ class KnownShares:
         channels = {name: dict(one) for name, one in known.items() if ANY not in one}
         temporary = self._file.with_name(f"{NAME}.new")
         try:
-            temporary.write_bytes(msgspec.json.encode(Document(VERSION, factors, channels)))
+            write_file(temporary, msgspec.json.encode(Document(VERSION, factors, channels)), durable=False)
             temporary.replace(self._file)
             self._stored, self._failed = dict(known), False
         except OSError as error:

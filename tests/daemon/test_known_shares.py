@@ -136,3 +136,15 @@ def test_a_file_that_cannot_be_written_or_read_is_said_once(tmp_path: Path, capl
     assert len(caplog.records) == 1
     (tmp_path / NAME).mkdir()
     assert KnownShares(tmp_path).load() == {}
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (target := tmp_path / "target").write_text("whole\n")
+    (temporary := tmp_path / f"{NAME}.new").symlink_to(target)
+    file = KnownShares(tmp_path)
+    file.store({"peer0": {"red": 8.0}})
+    assert target.read_text() == "whole\n"
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert not temporary.is_symlink()
+    file.store({"peer0": {"red": 8.0}})
+    assert KnownShares(tmp_path).load() == {"peer0": {"red": 8.0}}

@@ -101,6 +101,18 @@ def test_a_disk_that_takes_nothing_keeps_the_last_one(tmp_path: Path, monkeypatc
     assert told.load() == ([ENTRY], [])
 
 
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (target := tmp_path / "target").write_text("whole\n")
+    told = ToldFiles(tmp_path)
+    told.store(Told(ENTRY, 0))
+    (file,) = told.folder.iterdir()
+    file.with_name(f"{file.name}.new").symlink_to(target)
+    with pytest.raises(OSError, match="symbolic links"):
+        told.store(Told(replace(ENTRY, ours=(8192,)), 0))
+    assert target.read_text() == "whole\n"
+    assert told.load() == ([ENTRY], [])
+
+
 def test_on_cgroup_v2_a_value_may_have_been_made_by_either_formula() -> None:
     entry = replace(ENTRY, file="cpu.weight")
     for convert in (linear, quadratic):
