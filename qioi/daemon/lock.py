@@ -110,10 +110,10 @@ class TreeLock:
 def is_held(state_dir: Path) -> bool:
     """Whether a daemon, or `qioi restore`, holds the lock in the state folder; true where this cannot be told.
 
-    Asking excludes a daemon that starts at this instant.
+    Asking excludes a daemon that starts at this instant. A link is not followed, and a FIFO's writer not waited for.
     """
     try:
-        descriptor = os.open(state_dir / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(state_dir / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:

@@ -185,6 +185,16 @@ def test_whether_it_is_held_is_asked_without_holding_it(tmp_path: Path) -> None:
     assert open_files(tmp_path) == 0
 
 
+def test_asking_waits_for_nobody_and_follows_no_link(tmp_path: Path) -> None:
+    """A link's lock is nobody's that can be told. Opening a FIFO without a writer would last for ever."""
+    (tmp_path / "target").touch()
+    (lock := tmp_path / "lock").symlink_to(tmp_path / "target")
+    assert is_held(tmp_path)
+    lock.unlink()
+    os.mkfifo(lock)
+    assert not is_held(tmp_path)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_a_lock_that_this_user_may_not_ask_for_may_be_held(tmp_path: Path) -> None:
     HostLock(tmp_path).close()
