@@ -107,5 +107,7 @@ def is_made(guard: Guard, want: Want, top: Top) -> bool:
     previous, shares = want.decision.previous, want.decision.shares
     if top.share in (previous, shares):
         return top.share != previous
-    value = shares if top.group == want.cgroup else dict(groups_of(guard, want, shares))[top.group]
+    value = dict(groups_of(guard, want, shares))[top.group]
+    if top.group == want.cgroup and value == dict(groups_of(guard, want, previous))[top.group]:
+        return False  # its own group was not to be moved: what has changed the share is a group above
     return guard.is_same(top.group, guard.last(top.group), value)

@@ -204,6 +204,18 @@ def test_a_share_below_the_one_found_is_told_where_the_group_above_stays(tmp_pat
     assert (site.weight("docker"), site.weight("docker/p")) == (100, 5)
 
 
+def test_a_share_that_goes_back_up_is_told_though_the_group_above_cannot_be_raised(tmp_path: Path) -> None:
+    """The group above is to give what is beyond the share that its own group was found with."""
+    site = make(tmp_path)
+    actor, place = Actor(site.guard, lambda _: None), Placement(("docker",), "")
+    actor.look_at([COMPONENT], {"docker/p": place})
+    actor.act([replace(want(512), placement=place)])
+    site.guard.drop("docker")
+    asked = replace(want(2048, 512), placement=place)
+    assert actor.act([asked]).made == (Change(asked.decision, 1024),)
+    assert site.weight("docker/p") == 100
+
+
 def test_a_raise_at_a_group_above_that_cannot_be_written_is_not_told(tmp_path: Path) -> None:
     site = make(tmp_path)
     actor, place = Actor(site.guard, lambda _: None), Placement(("docker",), "")
