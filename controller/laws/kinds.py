@@ -40,6 +40,11 @@ class Kind:
         return self.is_literal
 
     @property
+    def takes_k(self) -> bool:
+        """Whether k, a policy's gain, is its gain; otherwise it takes its gain from what it sees."""
+        return self.is_literal
+
+    @property
     def is_prompt(self) -> bool:
         """Whether it reacts to an onset of interference before its period is over."""
         return not self.is_literal

@@ -257,7 +257,7 @@ def config_facts(config: Config) -> dict[str, Any]:
         raised = filter(None, (few(listed, NAMED), OPEN if discovers(config) else ""))
         facts[f"channel {name}"] = (
             f"law {one.law}, threshold {threshold}, shares {one.floor or one.default or 'as found'}..{ceiling}"
-            f"{f', k {one.k:g}' if one.law == 'proportional' else ''}; may raise {', and '.join(raised) or 'nothing'}"
+            f"{f', k {one.k:g}' if one.kind.takes_k else ''}; may raise {', and '.join(raised) or 'nothing'}"
         )
     return facts
 
