@@ -14,7 +14,7 @@ from typing import NamedTuple
 from qioi.controller.announce import News
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.restore import Outcome, Result
-from qioi.controller.in_force import Reader, Seen
+from qioi.controller.in_force import Reader, Standing
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.targets import changes, is_change, is_made, plan, share_of
 from qioi.controller.levels.wants import Top, Want, top_of
@@ -74,7 +74,7 @@ class Actor:
 
     # ---- what is in force
 
-    def look_at(self, components: Iterable[Component], placements: Mapping[str, Placement]) -> Seen:
+    def look_at(self, components: Iterable[Component], placements: Mapping[str, Placement]) -> Standing:
         """Read what is in force for every component, at the level that counts."""
         return self._reader.look_at(components, placements, self.owners)
 
@@ -94,7 +94,7 @@ class Actor:
 
     def go_on(self, above: Iterable[str]) -> None:
         """Take over groups above components that the previous daemon left raised on purpose."""
-        self._restorer.above.update(above)
+        self._restorer.acted_at(above)
 
     def put_back(self, name: str, cgroup: str) -> None:
         """Restore the group of a component that left or that no policy covers; try on in later periods if it fails."""
@@ -157,7 +157,7 @@ class Actor:
         restorer = self._restorer
         restorer.keep(want.cgroup for want in wants)
         targets = plan(self.guard, wants, restorer.above)
-        restorer.above |= targets.above
+        restorer.acted_at(targets.above)
         restorer.put_back_but(targets.values)
         problems: dict[str, str] = {}
         values = changes(self.guard, targets.values)

@@ -21,7 +21,7 @@ from qioi.model.groups import chain
 log = logging.getLogger("qioi")
 
 
-class Seen(NamedTuple):
+class Standing(NamedTuple):
     """What is in force, by component; why the other components' shares can't be read; whose group was removed."""
 
     forces: dict[str, InForce]
@@ -71,9 +71,9 @@ class Reader:
 
     def look_at(
         self, components: Iterable[Component], placements: Mapping[str, Placement], owners: Mapping[str, Owner]
-    ) -> Seen:
+    ) -> Standing:
         """Read what is in force for every component; ``owners`` are those of groups above, where they are known."""
-        seen = Seen({}, {}, ())
+        standing = Standing({}, {}, ())
         above = Above(self._guard, owners)
         gone, own = [], set()
         ordered = self._ordered()
@@ -83,15 +83,15 @@ class Reader:
             try:
                 taken_up = self._take_up(chain(one.cgroup) if one.name in ordered else ())
                 force = self._other.in_force(one, self._look(one, placement, above))
-                seen.forces[one.name] = replace(force, taken_up=True) if taken_up else force
+                standing.forces[one.name] = replace(force, taken_up=True) if taken_up else force
             except CgroupGoneError as error:
-                seen.absent[one.name] = str(error)
+                standing.absent[one.name] = str(error)
                 gone.append(one.name)
                 self._restorer.let_go(one.cgroup)
             except CgroupError as error:
-                seen.absent[one.name] = str(error)
+                standing.absent[one.name] = str(error)
         self._restorer.leave(above.problems, own)
-        return seen._replace(gone=tuple(gone))
+        return standing._replace(gone=tuple(gone))
 
     def _ordered(self) -> set[str]:
         """Name the components that are to be taken up again."""

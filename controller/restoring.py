@@ -7,7 +7,7 @@ its component on, and when no component is acted at it from below any longer.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Set
 
 from qioi.controller.announce import News
 from qioi.controller.guard.guard import Guard
@@ -24,11 +24,19 @@ class Restorer:
         self._guard = guard
         self._count = count
         self._news = news
-        #: Groups above components that were acted at, and are not put back yet.
-        self.above: set[str] = set()
+        self._above: set[str] = set()  # groups above components that were acted at, and are not put back yet
         self._left: dict[str, str] = {}  # groups to be put back that others left, and whose they are, for the log
         self._stuck: set[str] = set()  # groups that could not be put back, and that was said
         self._looked_at: set[str] = set()  # groups above components, and of components that left, that are held
+
+    @property
+    def above(self) -> Set[str]:
+        """Groups above components that were acted at, and are not put back yet."""
+        return self._above
+
+    def acted_at(self, groups: Iterable[str]) -> None:
+        """Put these groups above components back once nobody is acted at them any longer."""
+        self._above.update(groups)
 
     def put_back(self, name: str, cgroup: str) -> None:
         """Restore the group of a component that left or that no policy covers; try on in later periods if it fails."""
@@ -43,7 +51,7 @@ class Restorer:
 
     def put_back_but(self, groups: Collection[str]) -> None:
         """Restore what could not be restored before, and groups above components, but those that are acted at."""
-        for group in sorted((self.above | self._left.keys()).difference(groups)):
+        for group in sorted((self._above | self._left.keys()).difference(groups)):
             if self.restore(self._left.get(group, group), group):
                 self._forget(group)
 
@@ -73,7 +81,7 @@ class Restorer:
         ``above`` are those that are, ``own`` components' own groups, which may have others' below them.
         """
         self._looked_at |= set(above)
-        gone = self._looked_at.difference(above, self.above)
+        gone = self._looked_at.difference(above, self._above)
         self._looked_at -= {group for group in gone if group not in own and self._guard.leave(group)}
 
     def let_go(self, group: str) -> None:
@@ -82,7 +90,7 @@ class Restorer:
         self._forget(group)
 
     def _forget(self, group: str) -> None:
-        self.above.discard(group)
+        self._above.discard(group)
         self._left.pop(group, None)
         self._stuck.discard(group)
         self._news.forget(group)
