@@ -15,14 +15,14 @@ FALL = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class _Said:
     """What was said of one component last: a share, and whether its release has been said too."""
 
     share: int
     releasing: bool = False
 
 
-def news(said: Said | None, original: int, share: int) -> tuple[Said | None, str | None]:
+def _news(said: _Said | None, original: int, share: int) -> tuple[_Said | None, str | None]:
     """Take a new share in; give what is remembered from now on, and what is to be said, if anything.
 
     ``said`` is ``None`` while the share is where it was found.
@@ -30,27 +30,27 @@ def news(said: Said | None, original: int, share: int) -> tuple[Said | None, str
     if share == original:
         return None, "back at its default" if said else None
     if said is None:
-        return Said(share, share < original), "raised" if share > original else "lowered"
+        return _Said(share, share < original), "raised" if share > original else "lowered"
     if share > said.share * (1 + RISE):
-        return Said(share), "raised"
+        return _Said(share), "raised"
     if said.releasing:
-        return Said(min(said.share, share), True), None
+        return _Said(min(said.share, share), True), None
     if share < said.share * (1 - FALL):
-        return Said(share, True), "release begun"
+        return _Said(share, True), "release begun"
     return said, None
 
 
 class News:
-    """What was said last of each group's share."""
+    """What was said last of the share of each group, or of each component."""
 
     def __init__(self) -> None:
-        self._said: dict[str, Said | None] = {}
+        self._said: dict[str, _Said | None] = {}
 
-    def of(self, group: str, original: int, share: int) -> str | None:
-        """Take a group's new share in; give what is to be said, if anything."""
-        self._said[group], what = news(self._said.get(group), original, share)
+    def of(self, name: str, original: int, share: int) -> str | None:
+        """Take the new share of one of them in; give what is to be said, if anything."""
+        self._said[name], what = _news(self._said.get(name), original, share)
         return what
 
-    def forget(self, group: str) -> None:
-        """Forget a group that was put back or removed."""
-        self._said.pop(group, None)
+    def forget(self, name: str) -> None:
+        """Forget one that was put back or removed."""
+        self._said.pop(name, None)

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from msgspec.structs import replace
 
 from qioi.controller.acting import Outcomes
-from qioi.controller.announce import Said, news
+from qioi.controller.announce import News
 from qioi.controller.deciding import Decisions
 from qioi.controller.findings.finder import Findings
 from qioi.controller.guard.restore import Outcome
@@ -32,7 +32,7 @@ class Reporter:
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
         self._heard: Set[str] = frozenset()  # the last period's sources, as log lines name them
-        self._would: dict[str, Said | None] = {}  # what a dry run last logged of each component
+        self._would = News()  # what a dry run logs of each component
         self._totals = Totals()
 
     def blank(self, config: Config, actuator: str, cgroup_version: int) -> Snapshot:
@@ -95,13 +95,12 @@ class Reporter:
     def pretend(self, decisions: Iterable[Decision]) -> None:
         """Log what a dry run would have set, where it is new."""
         for one in decisions:
-            self._would[one.component], what = news(self._would.get(one.component), one.previous, one.shares)
-            if what is not None:
+            if self._would.of(one.component, one.previous, one.shares) is not None:
                 log.info("%s: dry run: would set %d -> %d: %s", one.component, one.previous, one.shares, one.reason)
 
     def forget(self, name: str, *, gone: bool = False) -> None:
         """Forget what was logged of a component that is not watched, or whose group is ``gone``."""
-        self._would.pop(name, None)
+        self._would.forget(name)
         if not gone:
             self._said.pop(name, None)
 

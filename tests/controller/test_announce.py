@@ -5,16 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.controller.announce import Said, news
+from qioi.controller.announce import News
 
 
 def told(shares: list[int], original: int = 1024) -> list[str | None]:
-    said: Said | None = None
-    words: list[str | None] = []
-    for share in shares:
-        said, what = news(said, original, share)
-        words.append(what)
-    return words
+    news = News()
+    return [news.of("peer0", original, share) for share in shares]
 
 
 def test_a_release_says_its_beginning_and_its_end() -> None:
