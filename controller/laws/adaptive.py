@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qioi.controller.laws.backoff import Backoff
-from qioi.controller.laws.law import Effect, Seen, Verdict
+from qioi.controller.laws.law import Effect, Seen, Verdict, rest_of
 from qioi.controller.laws.memory import Memory, Tuning
 from qioi.controller.laws.need import has_room, is_below, odds, shortfall
 from qioi.model import DEFAULT_SHARES, UNBOUNDED, Bounds, Working
@@ -60,7 +60,7 @@ class Adaptive(Struct, frozen=True):
     @property
     def rest(self) -> float:
         """Where the share goes when nothing is needed."""
-        return float(self.bounds.clamp(self.default))
+        return float(rest_of(self))
 
     @property
     def stride(self) -> float:
