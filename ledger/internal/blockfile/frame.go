@@ -94,10 +94,10 @@ func frameSize(buf []byte) (size int, reason string) {
 	return frameHeaderSize + int(length), ""
 }
 
-// findFrame looks for a good frame that starts after the first byte of buf: it
-// tells damage in the middle of a file from a torn tail. A client may have made its
+// findFrames looks for the good frames that start after the first byte of buf: they
+// tell damage in the middle of a file from a torn tail. A client may have made its
 // transaction look like the begin of a frame at every place, so none is summed up byte by byte.
-func findFrame(buf []byte, nonce uint64, offset int64) bool {
+func findFrames(buf []byte, nonce uint64, offset int64) (good []frame) {
 	sums := checksums.Of(buf)
 	for i := 1; i+frameHeaderSize <= len(buf); i++ {
 		size, reason := frameSize(buf[i:])
@@ -107,8 +107,9 @@ func findFrame(buf []byte, nonce uint64, offset int64) bool {
 		head := buf[i : i+frameHeaderSize]
 		crc := sums.Follow(headSum(nonce, offset+int64(i), head), i+frameHeaderSize, i+size)
 		if crc == binary.LittleEndian.Uint32(head[4:]) {
-			return true
+			good = append(good, frame{kind: frameKind(head[8]), flag: head[9], payload: buf[i+frameHeaderSize : i+size]})
+			i += size - 1
 		}
 	}
-	return false
+	return good
 }

@@ -24,10 +24,10 @@ func TestAFrameTakesTheLargestTransactionOfAnyChannel(t *testing.T) {
 func TestATornTransactionMayLookLikeFrames(t *testing.T) {
 	const nonce, offset = 7, 4096
 	torn := bytes.Repeat([]byte{0x01, 0x01, 0x40, 0x00}, 16<<20/4)
-	assert.False(t, findFrame(torn, nonce, offset))
+	assert.Empty(t, findFrames(torn, nonce, offset))
 	// A frame in their midst is found nevertheless.
 	whole, start := appendFrameHeader(bytes.Clone(torn[:1<<20]))
 	whole = append(whole, "payload"...)
 	finishFrame(whole, start, nonce, offset+int64(start), kindTx, 0)
-	assert.True(t, findFrame(append(whole, torn[:5<<20]...), nonce, offset))
+	assert.Len(t, findFrames(append(whole, torn[:5<<20]...), nonce, offset), 1)
 }

@@ -21,7 +21,7 @@ import (
 
 // Open reads and checks the ledger in dir, which is created when missing. A torn tail
 // is cut off (see TornBytes); damage elsewhere gives a *CorruptError and changes
-// nothing, unless it is of what Options.Kept says. A second writer of the same directory is refused.
+// nothing, unless Options.Kept says that it can be written again. A second writer of the same directory is refused.
 func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{dir: dir, opts: opts}
 	if err := s.prepareDir(); err != nil {
@@ -129,11 +129,12 @@ func (s *Store) loadMapped(path string, data []byte, isLast bool) error {
 	for scan.at < int64(len(data)) {
 		f, reason := decodeFrame(data[scan.at:], nonce, scan.at)
 		if reason != "" {
-			if findFrame(data[scan.at:], nonce, scan.at) && !s.keptFrom(scan.number) {
+			behind := findFrames(data[scan.at:], nonce, scan.at)
+			if len(behind) > 0 && !s.kept(&scan, behind) {
 				return &CorruptError{File: path, Offset: scan.at, Reason: reason}
 			}
 			s.take(seg, &scan)
-			return s.truncate(seg, int64(len(data)))
+			return s.truncate(seg, data, len(behind) > 0)
 		}
 		if reason := scan.note(f); reason != "" {
 			return &CorruptError{File: path, Offset: scan.at, Reason: reason}
@@ -143,13 +144,27 @@ func (s *Store) loadMapped(path string, data []byte, isLast bool) error {
 	return nil
 }
 
-// keptFrom reports whether a block and all after it can be written again.
-func (s *Store) keptFrom(block uint64) bool {
+// kept reports whether what begins with the damage at the scanner's place can be written again.
+func (s *Store) kept(scan *scanner, behind []frame) bool {
 	if s.opts.Kept == nil {
 		return false
 	}
-	kept := s.opts.Kept()
-	return kept > 0 && block >= kept
+	lost := Lost{Block: scan.number}
+	if scan.sealed != nil {
+		behind = append([]frame{{kind: kindSeal, payload: scan.sealed}}, behind...)
+	}
+	for _, f := range behind {
+		if f.kind == kindTx {
+			continue
+		}
+		var seal commonpb.Block
+		if err := proto.Unmarshal(f.payload, &seal); err != nil || seal.Header == nil {
+			return false
+		}
+		seal.Data = nil
+		lost.Seals = append(lost.Seals, &seal)
+	}
+	return s.opts.Kept(lost)
 }
 
 // take makes what was found in the last segment the store's own.
@@ -185,6 +200,7 @@ type scanner struct {
 	start  int64   // of the open block
 	txs    []frame // of the open block
 	places []place
+	sealed []byte // payload that ended the block before the open one; nil: that block is not of this segment
 }
 
 // note takes the good frame at c.at into account, or says why it cannot be there.
@@ -212,7 +228,7 @@ func (c *scanner) note(f frame) (reason string) {
 	}
 	c.at += int64(f.size())
 	c.places = append(c.places, place{c.start, c.at})
-	c.number, c.txs = c.number+1, c.txs[:0]
+	c.number, c.txs, c.sealed = c.number+1, c.txs[:0], f.payload
 	return ""
 }
 
@@ -285,11 +301,17 @@ func (s *Store) openSegment(path string) (File, error) {
 }
 
 // truncate cuts a torn tail off: a later torn write must not be able to make old bytes look like part of a frame.
-// settle makes that durable.
-func (s *Store) truncate(seg *segment, fileSize int64) error {
-	s.torn = fileSize - seg.size
+// settle makes that durable. Of a tail with good frames a copy stays, which is durable before anything is cut off.
+func (s *Store) truncate(seg *segment, data []byte, good bool) error {
+	s.torn = Torn{File: seg.path, Offset: seg.size, Bytes: int64(len(data)) - seg.size}
 	if s.opts.ReadOnly {
 		return nil
+	}
+	if good {
+		var err error
+		if s.torn.Aside, err = setAside(seg.path, data[seg.size:]); err != nil {
+			return fmt.Errorf("ledger file %s: a copy of its damaged end: %w", seg.path, err)
+		}
 	}
 	if err := os.Truncate(seg.path, seg.size); err != nil {
 		return fmt.Errorf("ledger file: %w", err)
@@ -297,9 +319,23 @@ func (s *Store) truncate(seg *segment, fileSize int64) error {
 	return nil
 }
 
+// setAside writes a segment's tail to a file of its own, beside those of earlier ones.
+func setAside(segment string, tail []byte) (path string, err error) {
+	path = segment + ".damaged"
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+			break
+		} else if err != nil {
+			return "", err
+		}
+		path = fmt.Sprintf("%s-%d.damaged", segment, n)
+	}
+	return path, durable.WriteFile(path, tail)
+}
+
 // dropSegment removes a last segment that a crash left without its header.
 func (s *Store) dropSegment(path string, size int64) error {
-	s.torn = size
+	s.torn = Torn{File: path, Bytes: size}
 	if s.opts.ReadOnly {
 		return s.reopenLast()
 	}

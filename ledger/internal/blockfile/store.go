@@ -19,10 +19,10 @@ type Options struct {
 	SegmentBytes int64
 	// ReadOnly opens without a lock and changes nothing: a torn tail is left where it is.
 	ReadOnly bool
-	// Kept is the number of the first block that whoever opens can write again, with all after it, from a log of its own;
-	// 0: there is none. It is asked where good frames follow a damaged one in the last segment; nil: nothing can be written
-	// again. What follows such a frame is cut off as a torn tail is.
-	Kept func() uint64
+	// Kept reports whether whoever opens can write again, from a log of its own, what is lost when the last segment is cut
+	// off at a damaged frame that good ones follow; nil: it cannot. It is asked before anything is changed. What is cut off
+	// stays in a file beside the segment (Torn.Aside).
+	Kept func(Lost) bool
 	// OpenFile replaces the file that is appended to, in tests of failing disks.
 	OpenFile func(path string) (File, error)
 }
@@ -58,6 +58,23 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("ledger file %s is corrupt at offset %d: %s", e.File, e.Offset, e.Reason)
 }
 
+// Lost is what a cut at a damaged frame takes away.
+type Lost struct {
+	// Block is the first block that is not whole before the damaged frame.
+	Block uint64
+	// Seals are the seals that are good, without transactions: of the block before Block, where the same segment has it, and
+	// of blocks behind the damaged frame.
+	Seals []*commonpb.Block
+}
+
+// Torn is an end that was cut off.
+type Torn struct {
+	File   string // File is the segment's path.
+	Offset int64  // Offset is where in the file it began, in bytes.
+	Bytes  int64  // Bytes is its length; 0: nothing was cut off.
+	Aside  string // Aside is the path of a copy, where good frames were in it; else empty.
+}
+
 // TailTx is a transaction of the open block, as found at open.
 type TailTx struct {
 	Data []byte
@@ -72,7 +89,7 @@ type Store struct {
 	dir  string
 	opts Options
 	lock *os.File
-	torn int64
+	torn Torn
 
 	// The open block as it was found at open.
 	tail      []TailTx
@@ -99,7 +116,10 @@ func (s *Store) Height() uint64 {
 func (s *Store) OpenTail() (block uint64, txs []TailTx) { return s.tailBlock, s.tail }
 
 // TornBytes is how much Open cut off the end (or would have, with ReadOnly).
-func (s *Store) TornBytes() int64 { return s.torn }
+func (s *Store) TornBytes() int64 { return s.torn.Bytes }
+
+// Torn is what Open cut off the end (or would have, with ReadOnly).
+func (s *Store) Torn() Torn { return s.torn }
 
 // Dir is the directory that holds the segments.
 func (s *Store) Dir() string { return s.dir }

@@ -245,9 +245,13 @@ func TestEveryFlippedBitInTheMiddleIsRefused(t *testing.T) {
 // TestDamageToWhatIsKeptElsewhereIsATornTail: a power cut may have left zeroes for the one of two writes, and the other.
 func TestDamageToWhatIsKeptElsewhereIsATornTail(t *testing.T) {
 	for name, c := range map[string]struct {
-		kept uint64
+		kept func(Lost) bool
 		cut  bool
-	}{"nothing is kept": {0, false}, "it is kept": {3, true}, "all is kept": {1, true}, "the next one is kept": {4, false}} {
+	}{
+		"nothing is kept": {nil, false},
+		"it is kept":      {func(lost Lost) bool { return lost.Block == 3 }, true},
+		"not all is kept": {func(lost Lost) bool { return lost.Seals[len(lost.Seals)-1].Header.Number < 5 }, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := open(t, dir, Options{})
@@ -271,7 +275,15 @@ func TestDamageToWhatIsKeptElsewhereIsATornTail(t *testing.T) {
 			clear(raw[damaged : damaged+20])
 			require.NoError(t, os.WriteFile(path, raw, 0o644))
 
-			s, err = Open(dir, Options{Kept: func() uint64 { return c.kept }})
+			var seals []*commonpb.Block
+			opts := Options{}
+			if c.kept != nil {
+				opts.Kept = func(lost Lost) bool {
+					seals = lost.Seals
+					return c.kept(lost)
+				}
+			}
+			s, err = Open(dir, opts)
 			if !c.cut {
 				var corrupt *CorruptError
 				require.ErrorAs(t, err, &corrupt)
@@ -279,10 +291,21 @@ func TestDamageToWhatIsKeptElsewhereIsATornTail(t *testing.T) {
 				after, err := os.ReadFile(path)
 				require.NoError(t, err)
 				assert.Equal(t, raw, after, "a refused ledger is left as it is")
+				assert.NoFileExists(t, path+".damaged")
 				return
 			}
 			require.NoError(t, err)
 			same(t, s, blocks[:3])
+			require.Len(t, seals, 4, "that of the block before, and those behind")
+			for i, seal := range seals {
+				want := &commonpb.Block{Header: blocks[2+i].Header, Metadata: blocks[2+i].Metadata}
+				assert.True(t, proto.Equal(want, seal), "block %d", 2+i)
+			}
+			torn := Torn{File: path, Offset: damaged, Bytes: int64(len(raw)) - damaged, Aside: path + ".damaged"}
+			assert.Equal(t, torn, s.Torn())
+			aside, err := os.ReadFile(torn.Aside)
+			require.NoError(t, err)
+			assert.Equal(t, raw[damaged:], aside)
 			block, tail := s.OpenTail()
 			assert.EqualValues(t, 3, block)
 			assert.Equal(t, []TailTx{{Data: blocks[3].Data.Data[0]}}, tail)
@@ -293,6 +316,11 @@ func TestDamageToWhatIsKeptElsewhereIsATornTail(t *testing.T) {
 			require.NoError(t, s.Close())
 			s = open(t, dir, Options{})
 			same(t, s, blocks[:4])
+			require.NoError(t, s.Close())
+
+			require.NoError(t, os.WriteFile(path, raw, 0o644))
+			s = open(t, dir, opts)
+			assert.Equal(t, path+"-2.damaged", s.Torn().Aside, "the first copy stays")
 			require.NoError(t, s.Close())
 		})
 	}

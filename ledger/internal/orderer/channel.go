@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
@@ -89,7 +90,13 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	}
 	dir := filepath.Join(n.cfg.Data, "channels", cfg.Name)
 	ordered := kind.Log
-	ordered.Kept = func() uint64 { return kept(kind, cfg.Name, dir) }
+	ordered.Kept = func(lost blockfile.Lost) bool {
+		err := mends(kind, dir, lost)
+		if err != nil {
+			log.Warnf("[channel: %s] the block file is damaged from block [%d] on, and stays as it is: %s", cfg.Name, lost.Block, err)
+		}
+		return err == nil
+	}
 	blocks, err := chain.Open(filepath.Join(dir, "blocks"), genesis, n.signer, ordered)
 	if err != nil {
 		return nil, err

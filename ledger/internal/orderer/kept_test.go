@@ -2,7 +2,9 @@ package orderer
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +12,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
 	"github.com/qioi/qioi/ledger/internal/setup"
 )
@@ -42,7 +47,10 @@ func TestBlocksThatAPowerCutHasDamagedComeFromTheLog(t *testing.T) {
 	hashes, texts := c.chainOnDisk(0, ch)
 	require.Len(t, texts, 6)
 	c.damage(0, "transaction 3")
-	stop = c.start(0)
+	said := opstest.Logged(t, func() { stop = c.start(0) })
+	segment := filepath.Join(c.dir, c.node(0).Data, "channels", ch, "blocks", "segment-000000.blk")
+	assert.Contains(t, said, segment+": ")
+	assert.Contains(t, said, segment+".damaged is a copy. 4 blocks are left")
 	c.orderAt(0, "after")
 	stop()
 	again, all := c.chainOnDisk(0, ch)
@@ -50,12 +58,66 @@ func TestBlocksThatAPowerCutHasDamagedComeFromTheLog(t *testing.T) {
 	assert.Equal(t, append(texts, "after"), all)
 }
 
+// change changes the one file of a log.
+func change(t *testing.T, part string, how func(raw []byte)) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(part, "wal", "*.wal"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	raw, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	how(raw)
+	require.NoError(t, os.WriteFile(files[0], raw, 0o600))
+}
+
+// frameOf is where the frame of the log begins that has a text: a length, which counts no padding to eight bytes, and a record.
+func frameOf(raw []byte, text string) int {
+	wanted := bytes.Index(raw, []byte(text))
+	for at := 0; ; {
+		record := int(binary.LittleEndian.Uint64(raw[at:]) & (1<<56 - 1))
+		next := at + 8 + (record+7)&^7
+		if next > wanted {
+			return at
+		}
+		at = next
+	}
+}
+
+// shorten begins a log of one orderer that is whole and ends with an entry.
+func shorten(t *testing.T, part string, last uint64) {
+	t.Helper()
+	l, err := raftlog.Open(part, []uint64{1})
+	require.NoError(t, err)
+	state := &raftpb.HardState{Term: proto.Uint64(2), Vote: proto.Uint64(1), Commit: proto.Uint64(last)}
+	var entries []*raftpb.Entry
+	for i := uint64(2); i <= last; i++ {
+		entries = append(entries, &raftpb.Entry{Term: proto.Uint64(2), Index: proto.Uint64(i)})
+	}
+	require.NoError(t, l.Save(state, entries))
+	require.NoError(t, l.Close())
+	_, end, err := raftlog.Kept(part)
+	require.NoError(t, err)
+	require.Equal(t, last, end)
+}
+
 // TestDamageThatNoLogMendsIsRefused: without its log an orderer does not know what it has answered for.
 func TestDamageThatNoLogMendsIsRefused(t *testing.T) {
-	for what, change := range map[string]func(t *testing.T, part string){
+	for what, harm := range map[string]func(t *testing.T, part string){
 		"no log":        func(t *testing.T, part string) { require.NoError(t, os.RemoveAll(part)) },
 		"a damaged log": func(t *testing.T, part string) { require.NoError(t, os.RemoveAll(filepath.Join(part, "snap"))) },
 		"another's log": func(t *testing.T, part string) { require.NoError(t, os.Mkdir(part+"-7", 0o755)) },
+		"a flipped bit": func(t *testing.T, part string) {
+			change(t, part, func(raw []byte) { raw[bytes.Index(raw, []byte("transaction 1"))] ^= 1 })
+		},
+		"a zeroed length": func(t *testing.T, part string) { // etcd would take it for the log's end
+			change(t, part, func(raw []byte) { clear(raw[frameOf(raw, "transaction 2"):][:8]) })
+		},
+		"a log that ends early": func(t *testing.T, part string) {
+			_, last, err := raftlog.Kept(part)
+			require.NoError(t, err)
+			require.NoError(t, os.RemoveAll(part))
+			shorten(t, part, last-1)
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			c := newCluster(t, func(o *setup.Options) {
@@ -69,10 +131,17 @@ func TestDamageThatNoLogMendsIsRefused(t *testing.T) {
 			c.damage(0, "transaction 1")
 			cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
 			require.NoError(t, err)
-			change(t, filepath.Join(cfg.Data, "channels", ch, "raft"))
+			folder := filepath.Join(cfg.Data, "channels", ch)
+			harm(t, filepath.Join(folder, "raft"))
+			blocks := os.DirFS(filepath.Join(folder, "blocks"))
+			before, err := fs.ReadFile(blocks, "segment-000000.blk")
+			require.NoError(t, err)
 			_, err = Open(cfg)
 			var corrupt *blockfile.CorruptError
 			require.ErrorAs(t, err, &corrupt)
+			after, err := fs.ReadFile(blocks, "segment-000000.blk")
+			require.NoError(t, err)
+			assert.Equal(t, before, after, "a refused ledger is left as it is")
 		})
 	}
 }
@@ -110,7 +179,7 @@ func TestWhatASnapshotStandsForIsNotInTheLog(t *testing.T) {
 	cfg, err := nodeconfig.Load(c.config(damaged), nodeconfig.RoleOrderer)
 	require.NoError(t, err)
 	folder := filepath.Join(cfg.Data, "channels", ch)
-	first, err := raftlog.Kept(filepath.Join(folder, "raft"))
+	first, _, err := raftlog.Kept(filepath.Join(folder, "raft"))
 	require.NoError(t, err)
 	require.Greater(t, first, uint64(4), "there is a snapshot")
 	before, _ := c.chainOnDisk(0, ch)

@@ -79,8 +79,8 @@ func markLeft(dir string) error {
 	return durable.Replace(dir, leftFile, nil, func(*durable.Writer) error { return nil })
 }
 
-func (ch *channel) hasLeft(id uint64) bool {
-	_, err := os.Stat(filepath.Join(ch.partDir(id), leftFile))
+func hasLeft(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, leftFile))
 	return err == nil
 }
 
@@ -212,7 +212,7 @@ func (t *turns) tooShort(address string, largest int) {
 // named reports whether this orderer is a consenter and has not been removed. Every orderer of an external log is one.
 func (ch *channel) named() bool {
 	id := ch.group.Load().id
-	return ch.kind.Log.External || id != 0 && !ch.hasLeft(id)
+	return ch.kind.Log.External || id != 0 && !hasLeft(ch.partDir(id))
 }
 
 // CatchUp implements consensus.Host: it asks one orderer after the other

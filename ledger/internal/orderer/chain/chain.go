@@ -69,11 +69,24 @@ func Open(dir string, genesis *commonpb.Block, signer protoutil.Signer, log Log)
 		return nil, err
 	}
 	c := &Chain{store: store, signer: signer, log: log, hasher: protoutil.NewDataHasher()}
+	c.tellTorn()
 	if err := c.recover(genesis); err != nil {
 		_ = store.Close() // the first error is the one to return
 		return nil, fmt.Errorf("chain %s: %w", dir, err)
 	}
 	return c, nil
+}
+
+// tellTorn says what was cut off the block file's end.
+func (c *Chain) tellTorn() {
+	switch torn := c.store.Torn(); {
+	case torn.Aside != "":
+		log.Warnf("%s: %d damaged bytes from offset %d on were cut off, which the log has; %s is a copy. %d blocks are left",
+			torn.File, torn.Bytes, torn.Offset, torn.Aside, c.store.Height())
+	case torn.Bytes > 0:
+		log.Warnf("%s: %d bytes of an unfinished write were cut off from offset %d on. %d blocks are left",
+			torn.File, torn.Bytes, torn.Offset, c.store.Height())
+	}
 }
 
 func (c *Chain) recover(genesis *commonpb.Block) error {

@@ -119,9 +119,9 @@ type Kind struct {
 	Log chain.Log
 	// Folder is the folder of a consenter's own files in a channel's; empty: it has none.
 	Folder string
-	// Kept is the number of the first block that the log in such a folder brings again whole, with all after it. It errs
-	// where that is not certain. nil: it is of no log.
-	Kept func(dir string) (block uint64, err error)
+	// Kept is the number of the first block that the log in such a folder brings again whole, with all after it up to the
+	// log's last index. It errs where that is not certain. nil: it is of no log.
+	Kept func(dir string) (block, last uint64, err error)
 	// Patience is how long a consenter may hear of no leader before the others are asked whether it has been removed;
 	// nil: it is never removed without hearing of it.
 	Patience func(*channelconfig.Orderer) time.Duration

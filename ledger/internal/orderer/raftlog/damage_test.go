@@ -39,6 +39,8 @@ func starts(t *testing.T, raw []byte) []int {
 func refused(t *testing.T, dir string, raw []byte, why string) {
 	t.Helper()
 	writeLogFile(t, dir, raw)
+	_, _, err := Kept(dir)
+	require.ErrorIs(t, err, ErrDamaged, why)
 	l, err := Open(dir, voters)
 	if err == nil {
 		found := last(t, l)

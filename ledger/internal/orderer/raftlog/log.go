@@ -364,17 +364,35 @@ func NewSnapshot(index, term uint64, voters []uint64, height uint64) *raftpb.Sna
 	}}
 }
 
-// Kept is the number of the first block of which all entries are in the log in dir, and of all after it. It changes nothing,
-// and errs where there is no such log, it is damaged, or no snapshot says how many blocks it stands for.
-func Kept(dir string) (block uint64, err error) {
+// Kept is the number of the first block of which all entries are in the log in dir, and of all after it up to the log's last
+// entry, last. It changes nothing, and errs where there is no such log, it cannot be read whole, or no snapshot says how many
+// blocks it stands for.
+func Kept(dir string) (block, last uint64, err error) {
 	l := &Log{dir: dir}
 	if err := l.check(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	snapshot, err := l.newestSnapshot()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	height, err := Height(snapshot)
-	return max(height, 1), err // block 0 is in no log
+	if err != nil {
+		return 0, 0, err
+	}
+	// It reads as Open does, but that it cuts off nothing.
+	w, err := wal.OpenForRead(zap.NewNop(), l.walDir(), walSnapshot(snapshot))
+	if err != nil {
+		return 0, 0, err
+	}
+	_, _, entries, err := w.ReadAll()
+	_ = w.Close() // of a log that is read alone it always errs
+	if err != nil {
+		return 0, 0, err
+	}
+	last = snapshot.GetMetadata().GetIndex()
+	if n := len(entries); n > 0 {
+		last = entries[n-1].GetIndex()
+	}
+	return max(height, 1), last, nil // block 0 is in no log
 }

@@ -272,29 +272,61 @@ func TestLogAndLedgerMustBelongTogether(t *testing.T) {
 // TestWhatIsKeptBeginsAfterTheNewestSnapshot, and with block 1 where there is none but the first.
 func TestWhatIsKeptBeginsAfterTheNewestSnapshot(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Kept(dir)
+	_, _, err := Kept(dir)
 	require.Error(t, err, "there is no log")
 	l := open(t, dir)
 	save(t, l, 2, 9, []byte("x"))
 	require.NoError(t, l.Close())
-	kept, err := Kept(dir)
+	kept, last, err := Kept(dir)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, kept)
+	assert.EqualValues(t, 9, last)
 	l = open(t, dir)
 	require.NoError(t, l.Compact(5, 4, nil))
 	require.NoError(t, l.Compact(7, 6, nil))
 	require.NoError(t, l.Close())
-	kept, err = Kept(dir)
+	kept, last, err = Kept(dir)
 	require.NoError(t, err)
 	assert.EqualValues(t, 6, kept)
+	assert.EqualValues(t, 9, last)
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "snap")))
-	_, err = Kept(dir)
+	_, _, err = Kept(dir)
 	require.ErrorIs(t, err, os.ErrNotExist)
 
 	joins := t.TempDir()
 	l, err = Open(joins, nil)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
-	_, err = Kept(joins)
+	_, _, err = Kept(joins)
 	require.Error(t, err, "it has not been sent a snapshot yet")
+}
+
+// TestOfALogThatLacksAFileNothingIsKept, or it ends where the file before does: the last one leaves no trace.
+func TestOfALogThatLacksAFileNothingIsKept(t *testing.T) {
+	const perFile = 5
+	smallFiles(t)
+	for missing := range 3 {
+		dir := t.TempDir()
+		l := open(t, dir)
+		for i := range uint64(3 * perFile) {
+			save(t, l, 2+i, 2+i, make([]byte, wal.SegmentSizeBytes/(perFile-1)))
+		}
+		save(t, l, 2+3*perFile, 2+3*perFile, []byte("in the last file"))
+		require.NoError(t, l.Close())
+		_, whole, err := Kept(dir)
+		require.NoError(t, err)
+		assert.EqualValues(t, 2+3*perFile, whole)
+		files, err := l.files(".wal")
+		require.NoError(t, err)
+		require.Greater(t, len(files), 2)
+		at := missing * (len(files) - 1) / 2
+		require.NoError(t, os.Remove(files[at]))
+		_, last, err := Kept(dir)
+		if at == len(files)-1 {
+			require.NoError(t, err)
+			assert.Less(t, last, whole)
+			continue
+		}
+		require.Error(t, err, files[at])
+	}
 }
