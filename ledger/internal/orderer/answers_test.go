@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,7 +99,7 @@ func fillDisk(t *testing.T, path string) {
 	require.True(t, found, "%s is not open", path)
 }
 
-// openFollower makes an orderer that has left the channel's consenters.
+// openFollower makes an orderer that has left the channel's consenters, and has the configuration that says so.
 func (c *testCluster) openFollower(i int) *Node {
 	c.t.Helper()
 	cfg, err := nodeconfig.Load(c.config(i), nodeconfig.RoleOrderer)
@@ -108,7 +109,25 @@ func (c *testCluster) openFollower(i int) *Node {
 	require.NoError(c.t, markLeft(part))
 	node := c.open(i)
 	require.Nil(c.t, node.channels[ch].part(), "it follows")
+	c.unname(node, i)
 	return node
+}
+
+// unname has a node take another one, or itself, for none of the consenters.
+func (c *testCluster) unname(node *Node, i int) {
+	c.t.Helper()
+	g := *node.channels[ch].group.Load()
+	g.members = maps.Clone(g.members)
+	for id, m := range g.members {
+		if m.address != c.node(i).Address {
+			continue
+		}
+		delete(g.members, id)
+		if id == g.id {
+			g.id = 0
+		}
+	}
+	node.channels[ch].group.Store(&g)
 }
 
 // behindOnAFullDisk has an orderer's disk be full that is behind, and blocks that do not fit into memory.
@@ -179,8 +198,41 @@ func TestAFollowerThatHasAllBlocksSaysNothing(t *testing.T) {
 	behind := node.channels[ch]
 	require.NoError(t, behind.CatchUp(t.Context(), 3))
 	behind.answers = answers{}
+	assert.NotContains(t, followed(t, node), "no blocks from other orderers")
+}
+
+// followed is what an orderer says that follows for a while, in which no block comes.
+func followed(t *testing.T, node *Node) string {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context()) // of a deadline the other end would tell
 	defer time.AfterFunc(3*followSilence, cancel).Stop()
-	text := opstest.Logged(t, func() { require.NoError(t, behind.follow(ctx)) })
-	assert.NotContains(t, text, "no blocks from other orderers")
+	return opstest.Logged(t, func() { require.NoError(t, node.channels[ch].follow(ctx)) })
+}
+
+// TestAFollowerThatHearsOnlyAnotherOneSaysSo: the other one is cut off from the consenters as well.
+func TestAFollowerThatHearsOnlyAnotherOneSaysSo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	c := newCluster(t, func(*setup.Options) {})
+	c.start(1)
+	node := c.openFollower(2)
+	defer func() { require.NoError(t, node.close()) }()
+	c.unname(node, 1)
+	text := followed(t, node)
+	assert.Contains(t, text, "no blocks from other orderers")
+	assert.Contains(t, text, c.node(1).Address+": it has sent nothing for 3s")
+}
+
+// TestAFollowerThatKnowsOfAnEarlierConfigurationAloneSaysSo: there is a block that has removed it, and it lacks that one.
+func TestAFollowerThatKnowsOfAnEarlierConfigurationAloneSaysSo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	c := newCluster(t, func(*setup.Options) {})
+	c.start(1)
+	node := c.openFollower(2)
+	defer func() { require.NoError(t, node.close()) }()
+	node.channels[ch].regroup()
+	assert.Contains(t, followed(t, node), c.node(1).Address+": it has sent nothing for 3s")
 }

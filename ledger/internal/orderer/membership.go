@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -105,8 +104,8 @@ func (ch *channel) follow(ctx context.Context) error {
 	return nil
 }
 
-// followAll asks one orderer after the other. Current: one of them has listened and has sent no more, so that this orderer
-// seems to have all there is.
+// followAll asks one orderer after the other. Current: a consenter has no newer block, so that this orderer seems to have
+// all there is.
 func (ch *channel) followAll(ctx context.Context) (current bool, err error) {
 	for _, address := range ch.sources() {
 		err := ch.followOne(ctx, address)
@@ -115,7 +114,7 @@ func (ch *channel) followAll(ctx context.Context) (current bool, err error) {
 			return false, err
 		case ch.named() || ctx.Err() != nil:
 			return current, nil
-		case errors.Is(err, errSilent):
+		case errors.Is(err, errCurrent):
 			current = true
 		default:
 			ch.answers.add(address, err)
@@ -125,14 +124,49 @@ func (ch *channel) followAll(ctx context.Context) (current bool, err error) {
 	return current, nil
 }
 
-// followOne fetches blocks from one orderer, for as long as it has new ones: it may itself follow others.
+// errCurrent is told of a consenter that has no newer block than this orderer.
+var errCurrent = errors.New("it has no newer block")
+
+// followOne fetches blocks from one orderer, for as long as it has new ones: it may itself follow others. A consenter that
+// sends nothing is asked for its newest block, which tells one that has no more from one that is frozen.
 func (ch *channel) followOne(ctx context.Context, address string) error {
+	err := ch.followWhile(ctx, address)
+	if !errors.Is(err, errSilent) || !ch.knowsAsConsenter(address) {
+		return err
+	}
+	newest, err := ch.fetch(ctx, address, seekNewest())
+	switch {
+	case err != nil:
+		return fmt.Errorf("its newest block: %w", err)
+	case newest.Header.Number < ch.Height():
+		return errCurrent
+	}
+	return ch.followWhile(ctx, address) // the block came just now
+}
+
+// knowsAsConsenter reports whether another orderer is a consenter, as far as this follower knows. One whose newest
+// configuration still names itself lacks the block that has removed it, and so may lack any.
+func (ch *channel) knowsAsConsenter(address string) bool {
+	g := ch.group.Load()
+	if g.id != 0 {
+		return false
+	}
+	for id, m := range g.members {
+		if m.address == address && !slices.Contains(g.leaving, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// followWhile fetches blocks for as long as an orderer sends some and none has made this one a consenter.
+func (ch *channel) followWhile(ctx context.Context, address string) error {
 	seek := &ordererpb.SeekInfo{Start: seekNumber(ch.Height()), Stop: seekNumber(math.MaxUint64)}
 	return ch.importWhile(ctx, address, seek, func() bool { return !ch.named() })
 }
 
-// errSilent is told of an orderer that was heard and then sent nothing more, for followSilence.
-var errSilent = errors.New("it has sent nothing more")
+// errSilent is told of an orderer that has sent nothing for followSilence.
+var errSilent = fmt.Errorf("it has sent nothing for %s", followSilence)
 
 // importWhile appends an orderer's blocks for as long as it has more of them and they are wanted. One that sends nothing is
 // left: it may be frozen. So is any other after a while, for one that wants to keep this orderer behind may send some.
@@ -145,11 +179,7 @@ func (ch *channel) importWhile(ctx context.Context, address string, seek *ordere
 	defer cancel()
 	silent := time.AfterFunc(followSilence, func() { leave(errSilent) })
 	defer silent.Stop()
-	var spoke atomic.Bool
-	heard := func() { // a large block is heard long before it is there
-		spoke.Store(true)
-		silent.Reset(followSilence)
-	}
+	heard := func() { silent.Reset(followSilence) } // a large block is heard long before it is there
 	err := ch.deliver(ctx, address, seek, heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
 		for wanted() {
 			if err := ch.importNext(stream); err != nil {
@@ -161,10 +191,8 @@ func (ch *channel) importWhile(ctx context.Context, address string, seek *ordere
 	})
 	switch {
 	case err == nil || errors.Is(err, chain.ErrOwn):
-	case errors.Is(context.Cause(ctx), errSilent) && spoke.Load():
-		return fmt.Errorf("%w for %s", errSilent, followSilence)
 	case errors.Is(context.Cause(ctx), errSilent):
-		return fmt.Errorf("it does not answer within %s", followSilence)
+		return errSilent
 	case ch.Height() == before && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		ch.turns.tooShort(address, ch.Bundle().Orderer.AbsoluteMaxBytes)
 		return fmt.Errorf("block %d did not come within its turn of %s: %w", before, turn, err)
@@ -330,6 +358,10 @@ func receive(stream ordererpb.AtomicBroadcast_DeliverClient) (*commonpb.Block, e
 		return nil, fmt.Errorf("it answered %s", response.GetStatus())
 	}
 	return response.GetBlock(), nil
+}
+
+func seekNewest() *ordererpb.SeekPosition {
+	return &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Newest{Newest: &ordererpb.SeekNewest{}}}
 }
 
 func seekNumber(n uint64) *ordererpb.SeekPosition {

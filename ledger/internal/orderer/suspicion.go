@@ -90,8 +90,7 @@ func (ch *channel) removedElsewhere(ctx context.Context) (removed bool, answers 
 func (ch *channel) newest(ctx context.Context, address string) (*ahead, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	end := &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Newest{Newest: &ordererpb.SeekNewest{}}}
-	block, err := ch.fetch(ctx, address, end)
+	block, err := ch.fetch(ctx, address, seekNewest())
 	if err != nil || block.Header.Number < ch.Height() {
 		return nil, err
 	}
