@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,8 @@ import (
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
 // tell has sources answer a round in vain, and says how often that was told.
@@ -235,4 +238,38 @@ func TestAFollowerThatKnowsOfAnEarlierConfigurationAloneSaysSo(t *testing.T) {
 	defer func() { require.NoError(t, node.close()) }()
 	node.channels[ch].regroup()
 	assert.Contains(t, followed(t, node), c.node(1).Address+": it has sent nothing for 3s")
+}
+
+// oneByOne sends one more block each time that it is asked.
+type oneByOne struct {
+	ordererpb.UnimplementedAtomicBroadcastServer
+	blocks []*commonpb.Block
+	asked  atomic.Int64
+}
+
+func (s *oneByOne) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
+	if _, err := stream.Recv(); err != nil { // one that ends before would have the request fail
+		return err
+	}
+	next := s.blocks[s.asked.Add(1)-1]
+	return stream.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Block{Block: next}})
+}
+
+// TestOneThatGetsBlocksSaysNothing of an orderer that is down, while it catches up from another one.
+func TestOneThatGetsBlocksSaysNothing(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { o.Mode, o.MaxMessageCount = "block", 1 })
+	ends := []func(){c.start(0), c.start(1)}
+	for i := range 2 {
+		c.orderAt(0, fmt.Sprint("tx", i))
+	}
+	blocks, err := c.blocks(0, ch, 1, 2)
+	require.NoError(t, err)
+	for _, end := range ends {
+		end()
+	}
+	c.impersonate(1, &oneByOne{blocks: blocks})
+	node := c.open(2)
+	defer func() { require.NoError(t, node.close()) }()
+	text := opstest.Logged(t, func() { require.NoError(t, node.channels[ch].CatchUp(t.Context(), 3)) })
+	assert.NotContains(t, text, "no blocks from other orderers")
 }

@@ -262,7 +262,7 @@ func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 			}
 		}
 		brought := ch.Height() > before
-		if ctx.Err() == nil && (len(ch.answers.round) > 0 || !brought) {
+		if !brought && ctx.Err() == nil {
 			ch.answers.warn(ch.name)
 		}
 		ch.answers.pause(ctx, catchUpPause, brought)
