@@ -57,7 +57,7 @@ class ArmInTime(Arm):
 
     @property
     def arrival(self) -> float:
-        """The time of the interferers' start, in seconds since the load began."""
+        """The time of the interferers' start, in seconds since the load began to send."""
         return super().arrival if self.come is None else self.load.warmup + self.come
 
 

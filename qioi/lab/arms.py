@@ -59,7 +59,7 @@ class Arm:
 
     @property
     def arrival(self) -> float:
-        """The time of the interferers' start, in seconds since the load began."""
+        """The time of the interferers' start, in seconds since the load began to send."""
         return min(3.0, 0.3 * self.load.warmup)
 
     @property
@@ -132,7 +132,8 @@ class Runner:
         began = due = time.monotonic()
         arrived = False
         while load.running():
-            if not arrived and time.monotonic() >= began + arrival:
+            sending_since = None if arrived else load.began()
+            if sending_since is not None and time.time() >= sending_since + arrival:
                 sysbench.start()
                 arrived = True
             sampler.sample()

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from qioi.lab.containers import ContainerRun
 from qioi.lab.figures import LoadFigures, Series
 from qioi.lab.lab import Lab
 from qioi.processes.errors import LabError
@@ -67,16 +68,16 @@ class LoadRun:
             left.unlink(missing_ok=True)
         command = lab.load_command(plan.arguments(self._result))
         self._deadline = time.monotonic() + plan.warmup + plan.duration + plan.cooldown + SLACK
-        # The engine keeps a container's log until its end.
-        self._began = time.time() if lab.runtime == "docker" else None
+        self._began: float | None = None
         self._process = lab.start_client(command, (directory,), log=self._log, die_with_parent=die_with_parent)
 
     def began(self) -> float | None:
-        """Give when it began to send (epoch seconds), as it says itself; ``None`` while it connects and prepares.
-
-        Of a container it is when that was started.
-        """
-        if self._began is None and self._log.exists():
+        """Give when it began to send (epoch seconds), as it says itself; ``None`` while it connects and prepares."""
+        if self._began is not None:
+            return self._began
+        if isinstance(self._process, ContainerRun):
+            self._process.save()  # the engine has a container's log
+        if self._log.exists():
             said = _BEGAN.search(self._log.read_text(errors="replace"))
             self._began = datetime.fromisoformat(said[1]).timestamp() if said else None
         return self._began

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from stuck_ledger import stuck_ledger
+from stuck_ledger import SENDS, stuck_ledger
 from waiting import PATIENCE, until
 
 from qioi.lab.arms import Arm, Runner
@@ -53,7 +53,7 @@ def start_demo(lab: Lab, base_port: int, output: Path) -> subprocess.Popen[str]:
 @pytest.fixture
 def stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a demo stay in its second arm, the first one with sysbench."""
-    ledger = stuck_ledger(tmp_path, f'[ "$1" = load ] && [ -e {tmp_path}/alone/arm.json ]')
+    ledger = stuck_ledger(tmp_path, f'[ "$1" = load ] && [ -e {tmp_path}/alone/arm.json ]', SENDS)
     monkeypatch.setenv("QIOI_LEDGER", str(ledger))
 
 

@@ -11,12 +11,15 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from waiting import until
 
 from qioi.kernel.child import Child, mortal
+from qioi.lab.arms import Arm, Runner
+from qioi.lab.containers import ContainerRun
 from qioi.lab.load import LoadPlan, LoadRun, parse_result
 from qioi.lab.machine import Snapshot, between, cpu_model, idle_and_steal, machine, snapshot, some_total
 from qioi.lab.sampler import Sample, Sampler, window, write_samples
@@ -144,8 +147,8 @@ def test_the_clients_result_is_read_and_its_drain_left_out() -> None:
 class ToyLab:
     """Runs a script in place of the client."""
 
-    def __init__(self, tree: Tree, runtime: str, script: str) -> None:
-        self._tree, self.runtime, self._script = tree, runtime, script
+    def __init__(self, tree: Tree, script: str) -> None:
+        self._tree, self._script = tree, script
 
     def load_command(self, _arguments: Sequence[str]) -> list[str]:
         return ["sh", "-c", self._script]
@@ -157,17 +160,78 @@ class ToyLab:
 def test_a_load_says_when_it_began_to_send(tree: Tree, tmp_path: Path) -> None:
     (tmp_path / "load.log").write_text("sending since 2020-01-01T00:00:00Z\n")  # an earlier run
     script = f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; echo sending since 2026-11-21T03:27:56.5Z; sleep 1000"
-    lab: Any = ToyLab(tree, "process", script)
+    lab: Any = ToyLab(tree, script)
     with LoadRun(lab, LoadPlan(1, 1, rate=5), tmp_path) as run:
         assert run.began() is None
         (tmp_path / "go").touch()
         assert until(run.began) == datetime(2026, 11, 21, 3, 27, 56, 500_000, UTC).timestamp()
-    before = time.time()
-    lab = ToyLab(tree, "docker", "sleep 1000")
-    with LoadRun(lab, LoadPlan(1, 1, rate=5), tmp_path) as run:
-        began = run.began()
-        assert began is not None
-        assert before <= began <= time.time()
+
+
+class ToyEngine:
+    """Keeps the log of one container, which is a process of the test's."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.written = b""
+
+    def inspect(self, _container: str) -> dict[str, Any]:
+        return {"State": {"Pid": self._pid}}
+
+    def logs(self, _container: str) -> bytes:
+        return self.written
+
+    def exit_status(self, _container: str) -> int:
+        return 137
+
+
+def test_a_load_in_a_container_says_when_it_began_to_send(tree: Tree, tmp_path: Path) -> None:
+    """The engine has its log; the file has it only once it was saved."""
+    process = launch(["sleep", "1000"], tree.group("client").create())
+    engine: Any = ToyEngine(process.pid)
+    lab: Any = ToyLab(tree, "sleep 1000")
+    lab.start_client = lambda *_words, log, **_more: ContainerRun(engine, "toy", log)
+    try:
+        with LoadRun(lab, LoadPlan(1, 1, rate=5), tmp_path) as run:
+            assert run.began() is None
+            engine.written = b"preparing\nsending since 2026-11-21T03:27:56.5Z\n"
+            assert run.began() == datetime(2026, 11, 21, 3, 27, 56, 500_000, UTC).timestamp()
+    finally:
+        process.kill()
+        process.wait()
+
+
+class ToySysbench:
+    """Notes when it is started."""
+
+    names: tuple[str, ...] = ()
+
+    def __init__(self, *_words: Any) -> None:
+        pass
+
+    prepare = check = stop = lambda _self: None
+
+    def start(self) -> None:
+        STARTED.append(time.time())
+
+
+STARTED: list[float] = []
+
+
+def test_interferers_come_by_the_time_at_which_the_load_begins_to_send(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client connects and prepares accounts first, for a second here."""
+    monkeypatch.setattr("qioi.lab.arms.Sysbench", ToySysbench)
+    STARTED.clear()
+    lab: Any = ToyLab(tree, "sleep 1; date -u +'sending since %FT%T.%NZ'; sleep 2")
+    lab.tree, lab.directory, lab.check = tree, tmp_path, lambda: None
+    network: Any = SimpleNamespace(nodes=(), mode="block")
+    arm = Arm("together", "together", LoadPlan(1, 1, rate=5))
+    with pytest.raises(LabError, match="the load client failed"):  # it leaves no result
+        Runner(lab, network, tmp_path).run(arm)
+    said = (tmp_path / "together" / "load.log").read_text().split()[-1]
+    (started,) = STARTED
+    assert started >= datetime.fromisoformat(said).timestamp() + arm.arrival
 
 
 @pytest.mark.parametrize("key", ["started", "latency_ms", "timeseries"])
