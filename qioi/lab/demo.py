@@ -13,6 +13,7 @@ from typing import Protocol
 import psutil
 
 from qioi.interference import sysbench_binary
+from qioi.kernel.errors import CgroupError
 from qioi.lab.arms import PROBE_SECONDS, Arm, Runner, Tick
 from qioi.lab.daemon import daemon_config, refuse_beside_another
 from qioi.lab.figures import ArmFigures
@@ -76,15 +77,16 @@ def clear_others(directory: Path, usual: Collection[Path]) -> None:
     if directory in usual:
         for other in usual:
             if other != directory and is_ours(other) and is_marked(other):
-                clear(Lab(other))
+                clear(other)
 
 
-def clear(lab: Lab) -> None:
-    """Remove what a killed run has left of a lab, or warn that it stays."""
+def clear(directory: Path) -> None:
+    """Remove what a killed run has left of a lab, or warn that it stays: the folder is not the one of today's run."""
     try:
+        lab = Lab(directory)
         lab.down(provided=lambda: not lab.running)
-    except LabError as error:
-        log.warning("%s: what a killed run has left there stays: %s", lab.directory, error)
+    except (LabError, CgroupError, OSError) as error:
+        log.warning("%s: what a killed run has left there stays: %s", directory, error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from stuck_ledger import SENDS, stuck_ledger
 from waiting import PATIENCE, until
 
+from qioi.kernel.errors import CgroupError
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
 from qioi.lab.demo import DemoOptions, clear_others, default_threshold, demo_directory
@@ -252,6 +254,24 @@ def test_what_cannot_be_removed_from_the_other_folder_is_said(tmp_path: Path, ca
     (left / MARKER).write_text("x\n")
     clear_others(own, (left, own))
     assert f"{left}: what a killed run has left there stays: " in caplog.text
+
+
+@pytest.mark.parametrize("error", [LabError("x"), CgroupError("x"), OSError("x")])
+@pytest.mark.parametrize("of", ["__init__", "down"])
+def test_nothing_that_is_left_in_the_other_folder_ends_todays_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception, of: str
+) -> None:
+    """The hierarchy cannot be used, a group cannot be removed, or the disk is read-only."""
+    left, own = tmp_path / "left", tmp_path / "own"
+    left.mkdir()
+    (left / MARKER).touch()
+
+    def fail(*_words: Any, **_more: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Lab, of, fail)
+    clear_others(own, (left, own))
+    assert f"{left}: what a killed run has left there stays: x" in caplog.text
 
 
 @pytest.fixture
