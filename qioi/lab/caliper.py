@@ -6,6 +6,7 @@ and result.json (ours).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -149,17 +150,17 @@ def launch_manager(
     environment = {"NODE_PATH": str(modules)}
     # Caliper's workers are processes of their own, and its manager does not end them when interrupted or killed.
     process = start_manager(argv, output, group, log, environment)
-    workers = AfterDeath(kill_group(process.pid))
-    try:
-        with log.open(errors="replace") as lines:
-            while process.poll() is None:
+    with contextlib.ExitStack() as afterwards:
+        try:
+            afterwards.callback(AfterDeath(kill_group(process.pid)).dismiss)
+            with log.open(errors="replace") as lines:
+                while process.poll() is None:
+                    report(lines.readlines(), say)
+                    time.sleep(0.2)
                 report(lines.readlines(), say)
-                time.sleep(0.2)
-            report(lines.readlines(), say)
-        return process.returncode
-    finally:
-        end_session(process)
-        workers.dismiss()
+            return process.returncode
+        finally:
+            end_session(process)
 
 
 def start_manager(
