@@ -8,7 +8,7 @@ interference is released at once, and so it is at the daemon's end. The correlat
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from qioi.kubernetes.pods import Pod
@@ -94,10 +94,11 @@ class Teller:
         why = "no policy covers the pod"
         return [released(one, why, wall) for one in left.values() if one.pod.uid in running]
 
-    def end(self, wall: float) -> list[Telling]:
-        """Give the tellings of a daemon that ends and has put every share back. It has nothing to tell after that."""
+    def end(self, wall: float, is_back: Callable[[Pod], bool] = lambda _pod: True) -> list[Telling]:
+        """Give the tellings of a daemon that ends, of pods whose shares are back. It has nothing to tell after that."""
         raised, self._raised = self._raised, {}
-        return [released(one, "the daemon ends", wall) for one in raised.values() if one.problem is None]
+        back = [one for one in raised.values() if one.problem is None and is_back(one.pod)]
+        return [released(one, "the daemon ends", wall) for one in back]
 
     def _has_grown(self, known: _Raised, share: int, now: float) -> bool:
         """Take in a raised share; return whether it is far above the one told, and stopped growing long enough ago."""

@@ -63,6 +63,7 @@ class ClusterRoster(Roster):
         self._listing = Listing((), {}, complete=False)
         self._teller = Teller()
         self._keeps = False
+        self._moved: set[str] = set()  # uids of pods that are moved by their request, as the last period had it
         self._last: dict[str, LastDecision] = {}  # by policy's uid
         self._active_since: dict[str, float] = {}  # by policy's key
         self._resized: dict[str, float] = {}  # when, by pod: NAMESPACE/NAME
@@ -143,13 +144,19 @@ class ClusterRoster(Roster):
         view = self._view
         self._reporter.tell(self._teller.step(snapshot.components, view.pods, now, snapshot.time, view.running))
         pods = self._pod_states(snapshot)
+        self._moved = {view.pods[name].uid for name, one in pods.items() if one.actuator == Means.RESIZE.value}
         self._reporter.offer({one.judged.path: one for one in self._sights(snapshot, pods, now)})
         return replace(snapshot, kubernetes=self._state(pods))
 
     def end(self) -> None:
-        """Tell that interference is released, unless shares are kept; call it once they are put back."""
-        if not self._keeps:
-            self._reporter.tell(self._teller.end(time.time()))
+        """Tell of which pods interference is released; call it once shares and requests are put back."""
+        self._reporter.tell(self._teller.end(time.time(), self._is_back))
+
+    def _is_back(self, pod: Pod) -> bool:
+        """Whether a pod's shares are put back at the end: files' may be kept, requests are restored if they can be."""
+        if self._resizer is not None and self._resizer.record(pod.uid) is not None:
+            return False
+        return pod.uid in self._moved or not self._keeps
 
     def _note(self, made: Iterable[Change]) -> None:
         """Remember changes for the policies' statuses, and forget those of policies that are gone."""

@@ -15,8 +15,10 @@ from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.files import Files
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.kubernetes.actuators import Means, Offer
+from qioi.kubernetes.choice import Choice
 from qioi.kubernetes.reports import KUBELET
-from qioi.kubernetes.roster import RESIZE
+from qioi.kubernetes.roster import RESIZE, ClusterRoster
 from qioi.model import ChannelReading
 from qioi.settings.config import load_config
 from qioi.show.snapshot import ComponentState
@@ -100,6 +102,45 @@ def test_the_end_tells_that_interference_is_released_unless_shares_are_kept(
     node.roster.adopt(load_config(file))
     node.roster.end()
     assert [one.reason for one in node.reporter._told] == ["InterferenceDetected", *told]
+
+
+class ToyResizer:
+    """Has records of pods whose request it moves, or has not restored yet; by uid."""
+
+    powerless = False
+
+    def __init__(self) -> None:
+        self.records: dict[str, object] = {}
+
+    def record(self, uid: str) -> object | None:
+        return self.records.get(uid)
+
+
+@pytest.mark.parametrize("on_exit", ["restore", "keep"])
+@pytest.mark.parametrize(("moved", "restored"), [(True, True), (True, False), (False, True)])
+def test_the_end_tells_of_requests_once_they_are_restored_whatever_is_kept(
+    tmp_path: Path, on_exit: str, moved: bool, restored: bool
+) -> None:
+    """Requests are put back in any case, where the server does not refuse it; groups' shares may be kept."""
+    site, resizer = Site(tmp_path, offers=(Offer(Means.RESIZE, True, "pods' requests"),)), ToyResizer()
+    more: Any = {"choice": Choice((Offer(Means.RESIZE, True, "pods' requests"),), site.cluster.api)}
+    toy: Any = resizer
+    site.roster = ClusterRoster(site.cluster, site.channels, site.reporter, resizer=toy, **more)
+    site.show(0.0, [pod_object(labels={"qioi.io/role": "peer"})])
+    ((name, pod),) = site.cluster.told.pods.items()
+    file = tmp_path / "qioi.yaml"
+    file.write_text(f"{{kubernetes: {{node: n1}}, on_exit: {on_exit}, state_dir: {tmp_path}}}")
+    site.roster.adopt(load_config(file))
+    if moved:
+        resizer.records[pod.uid] = "its record"
+    raised = ComponentState(name, "peer", CONTAINER, share=400, original=102, reason="waits")
+    site.roster.tell(0.0, site.snapshot(0.0, NOTHING, (raised,)), ())
+    if restored:
+        resizer.records.clear()
+    site.roster.end()
+    told = ["InterferenceReleased"] if restored and (moved or on_exit == "restore") else []
+    assert [one.reason for one in site.reporter._told] == ["InterferenceDetected", *told]
+    site.close()
 
 
 @pytest.mark.parametrize("put_off", [0.0, RESIZE - 1, RESIZE + 1, 3600.0])
