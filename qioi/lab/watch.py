@@ -22,7 +22,7 @@ class Watch:
     def check(self, killed: Container[str] = ()) -> None:
         """Raise with the end of its log if one that is not ``killed`` has ended."""
         for node, pid, begun in self._nodes:
-            if node.name not in killed and begun_at(pid) != begun:
+            if node.name not in killed and (begun is None or begun_at(pid) != begun):
                 raise LabError(f"{node.name} (process {pid}) ended; its log ends:\n{last_lines(node.log)}")
 
 
