@@ -91,7 +91,9 @@ def measure_pieces(
     due = [piece for piece in wanted if again or more or piece.name not in known]
     click.echo(f"{len(due)} of {len(wanted)} pieces to measure, about {sum(piece.minutes for piece in due)} minutes")
     try:
-        with exclusive("qioi-publish", "another `publish.py measure` is at work on this host; wait for it to end"):
+        with exclusive(
+            "qioi-publish", "another `publish.py measure` of this user's is at work on this host; wait for it to end"
+        ):
             failed = measured(due, known, more, results, fabric)
     except LabError as error:
         raise click.ClickException(str(error)) from error

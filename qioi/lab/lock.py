@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import pwd
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from qioi.lab.cache import cache_directory
 from qioi.lab.folder import make_folder
 from qioi.processes.errors import LabError
 
@@ -19,7 +19,7 @@ PATIENCE = 5.0
 
 @contextlib.contextmanager
 def exclusive(name: str, busy: str) -> Iterator[None]:
-    """Hold the lock ``name`` of this user's; LabError with the text ``busy`` while another command does.
+    """Hold the lock ``name`` of this user's; LabError with the text ``busy`` while another command of theirs does.
 
     The lock is on a file that no other user can open, so that nobody else can hold it. It is outside of what it
     protects, which may be removed meanwhile. The kernel frees it when its holder dies. The file stays: removing it
@@ -54,9 +54,16 @@ def take(lock: int, busy: str) -> None:
 
 
 def lock_folder() -> Path:
-    """Give the folder of this user's locks, the same for all commands until the next reboot."""
+    """Give the folder of this user's locks, the same for all their commands on this host. LabError: they have no home.
+
+    It follows no variable of the environment, and not the session, whose folder is removed at its end. Several hosts
+    may share a home.
+    """
     user = os.geteuid()
     if user == 0:
         return Path("/run/qioi-lab")
-    session = Path(f"/run/user/{user}")
-    return session / "qioi-lab" if os.access(session, os.W_OK) else cache_directory() / "locks"
+    try:
+        home = Path(pwd.getpwuid(user).pw_dir)
+    except KeyError:
+        raise LabError(f"user {user} has no home folder (`getent passwd {user}`), where locks stand") from None
+    return home / ".cache" / "qioi" / "locks" / os.uname().nodename

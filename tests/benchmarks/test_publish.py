@@ -85,5 +85,5 @@ def test_two_do_not_measure_beside_each_other(
         done = CliRunner().invoke(main, asked)
     assert (done.exit_code, tried) == (1, [])
     assert done.output.splitlines()[-1] == (
-        "Error: another `publish.py measure` is at work on this host; wait for it to end"
+        "Error: another `publish.py measure` of this user's is at work on this host; wait for it to end"
     )

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,15 +34,15 @@ def name(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def somebody_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Lets a test be another user, who has a cache folder."""
+    """Lets a test be another user, who has a home folder."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     parents = [one for one in (tmp_path, *tmp_path.parents) if one.stat().st_mode & 0o001 == 0]
     for one in parents:
         one.chmod(0o711)
-    monkeypatch.setenv("QIOI_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
-    os.chown(tmp_path / "cache", NOBODY, NOBODY)
+    (home := tmp_path / "home").mkdir()
+    os.chown(home, NOBODY, NOBODY)
+    monkeypatch.setattr(lock.pwd, "getpwuid", lambda _user: SimpleNamespace(pw_dir=str(home)))
 
     @contextmanager
     def become() -> Iterator[None]:
@@ -62,6 +63,27 @@ def test_one_command_at_a_time_holds_it(name: str) -> None:
     with exclusive(name, "busy"), exclusive(f"{name}-2", "busy"):
         assert stat.S_IMODE(lock_folder().stat().st_mode) == 0o700
     (lock_folder() / f"{name}-2").unlink()
+
+
+def test_one_folder_has_a_users_locks_whatever_their_environment(
+    somebody_else: Become, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache may be named by one command and not by the next, and a session's folder goes with the session."""
+    with somebody_else():
+        first = lock_folder()
+        for variable in ("QIOI_CACHE", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "HOME"):
+            monkeypatch.setenv(variable, "/tmp/elsewhere")
+        assert lock_folder() == first
+        assert first.is_relative_to(lock.pwd.getpwuid(NOBODY).pw_dir)
+
+
+def test_a_user_whom_nobody_knows_has_no_lock(somebody_else: Become, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(user: int) -> None:
+        raise KeyError(user)
+
+    monkeypatch.setattr(lock.pwd, "getpwuid", unknown)
+    with somebody_else(), pytest.raises(LabError, match=f"user {NOBODY} has no home folder"):
+        lock_folder()
 
 
 def test_nobody_else_can_keep_a_user_from_it(name: str, somebody_else: Become) -> None:
