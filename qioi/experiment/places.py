@@ -8,7 +8,7 @@ from pathlib import Path
 from qioi.experiment.errors import SpecError
 from qioi.experiment.spec import ExperimentSpec
 from qioi.experiment.system import NetworkSpec
-from qioi.lab.demo import ROOM, demo_directory
+from qioi.lab.demo import ROOM, demo_directory, is_others
 from qioi.lab.flush_probe import file_system
 from qioi.lab.lab import digest_of
 
@@ -19,7 +19,8 @@ MEMORY, DISK = Path("/dev/shm/qioi-experiment"), Path("/var/lib/qioi-experiment"
 def usual_folder(spec: ExperimentSpec, noted: Mapping[str, str]) -> Path:
     """Choose where an experiment's ledgers stand where a run names no folder: in memory if there is room, or on a disk.
 
-    A run that is gone on with stays on the media that it has ``noted``. SpecError: these are in memory, without room.
+    A run that is gone on with stays on the media that it has ``noted``. SpecError: these are in memory, where is no
+    room or somebody else's folder.
     """
     usual = DISK if spec.disk else demo_directory(MEMORY, DISK)
     if spec.disk or not noted or media(spec.networks, usual) == noted:
@@ -28,11 +29,13 @@ def usual_folder(spec: ExperimentSpec, noted: Mapping[str, str]) -> Path:
         return DISK
     if media(spec.networks, MEMORY) != noted:
         return usual  # who compares both says so
-    room = f"{ROOM / 2**30:g} GiB"
+    why, remedy = f"{ROOM / 2**30:g} GiB are not free now", "free that memory"
+    if is_others(MEMORY):
+        why, remedy = "a folder is now that is not this user's own", "have it removed, or `chown` and `chmod go-w` it"
     raise SpecError(
         [
-            f"{spec.name}: the run's ledgers stood in memory ({MEMORY}), where {room} are not free now, and not on a "
-            f"disk ({DISK}): free that memory, or begin a new run without --resume"
+            f"{spec.name}: the run's ledgers stood in memory ({MEMORY}), where {why}, and not on a disk ({DISK}): "
+            f"{remedy}, or begin a new run without --resume"
         ]
     )
 

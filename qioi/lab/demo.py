@@ -58,7 +58,7 @@ def demo_directory(memory: Path = MEMORY_DIRECTORY, disk: Path = DISK_DIRECTORY,
     """
     if is_ours(memory):
         return memory
-    if os.path.lexists(memory):
+    if is_others(memory):
         log.warning("%s is not this user's own folder: the ledgers stand on the disk, in %s", memory, disk)
         return disk
     if memory.parent.is_dir() and file_system(memory.parent) == "tmpfs":
@@ -67,6 +67,11 @@ def demo_directory(memory: Path = MEMORY_DIRECTORY, disk: Path = DISK_DIRECTORY,
         if min(kept.f_bavail * kept.f_frsize, psutil.virtual_memory().available) >= room:
             return memory
     return disk
+
+
+def is_others(folder: Path) -> bool:
+    """Whether something is in a folder's place that is not this user's own."""
+    return os.path.lexists(folder) and not is_ours(folder)
 
 
 def clear_others(directory: Path, usual: Collection[Path]) -> None:

@@ -76,6 +76,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
     """A host with memory and a disk, whose memory has ``free`` room or not."""
     found = {"free": True}
     monkeypatch.setattr(places, "file_system", lambda path: "tmpfs" if path.is_relative_to("/dev/shm") else "ext4")
+    monkeypatch.setattr(places, "is_others", lambda _folder: False)
     monkeypatch.setattr(places, "demo_directory", lambda memory, disk: memory if found["free"] else disk)
     return found
 
@@ -104,6 +105,22 @@ def test_a_run_in_memory_that_has_no_room_now_says_what_to_do(
     )
     assert Asked(output=tmp_path / "new").directory_of(plan.spec) == DISK
     assert Asked(output=tmp_path, resume=True, folder=tmp_path).directory_of(plan.spec) == tmp_path
+
+
+def test_a_run_whose_folder_in_memory_is_somebody_elses_now_says_so(
+    plan: Plan, tmp_path: Path, room: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody may make that folder, after a reboot."""
+    Store(tmp_path / "toy").begin(plan, media(plan.spec.networks, MEMORY), HOST)
+    room["free"] = False
+    monkeypatch.setattr(places, "is_others", lambda folder: folder == MEMORY)
+    with pytest.raises(SpecError) as refused:
+        Asked(output=tmp_path, resume=True).directory_of(plan.spec)
+    (line,) = refused.value.problems
+    assert line == (
+        f"toy: the run's ledgers stood in memory ({MEMORY}), where a folder is now that is not this user's own, and "
+        f"not on a disk ({DISK}): have it removed, or `chown` and `chmod go-w` it, or begin a new run without --resume"
+    )
 
 
 def test_memory_that_is_taken_meanwhile_ends_no_run_of_several(
