@@ -23,6 +23,7 @@ from qioi.lab.demo import (
     Demo,
     DemoOptions,
     DemoResult,
+    demo_directory,
     explain_threshold,
     write_results,
 )
@@ -91,12 +92,8 @@ def command(
 
     Takes under four minutes, runs for real, and leaves only the results behind, also after ctrl-C.
     """
-    options = DemoOptions(sysbench, law, rate, threshold, duration, warmup)
-    options = replace(
-        options,
-        lab=replace(options.lab, mode=mode, base_port=base_port, runtime=runtime),
-        directory=folder or options.directory,
-    )
+    options = DemoOptions(sysbench, law, rate, threshold, duration, warmup, directory=folder or demo_directory())
+    options = replace(options, lab=replace(options.lab, mode=mode, base_port=base_port, runtime=runtime))
     directory = (output or Path("results") / time.strftime("%Y%m%d-%H%M%S")).resolve()
     console = Console()
     with one_line_errors(directory, options.directory):

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from qioi.commands import demo, lab, lab_caliper
 from qioi.daemon.lock import HOST_LOCK, TreeLock
 from qioi.lab.folder import MARKER
+from qioi.processes.errors import LabError
 
 NOBODY = 65_534
 
@@ -78,6 +79,21 @@ def test_a_demo_beside_a_daemon_is_refused_before_anything_is_made(
     lock.close()
     assert f"a QiOi daemon is running already on this host (pid {os.getpid()})" in what
     assert not (tmp_path / "lab").exists()
+
+
+def test_a_demo_in_a_folder_of_ones_own_looks_for_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would warn that the ledgers stand on the disk, as somebody else has the folder in memory."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("looked for")
+
+    def end() -> None:
+        raise LabError("not now")
+
+    monkeypatch.setattr("qioi.lab.demo.demo_directory", refuse)
+    monkeypatch.setattr("qioi.lab.demo.sysbench_binary", end)
+    words = ["--dir", str(tmp_path / "lab"), "--output", str(tmp_path / "results")]
+    assert "not now" in said(demo.command, words)
 
 
 def test_a_full_disk_is_said_with_the_folders_that_may_stand_on_it(tmp_path: Path) -> None:
