@@ -38,7 +38,7 @@ def require_ours(folder: Path) -> None:
     if not is_ours(folder):
         raise LabError(
             f"{folder} is not this user's own: accepted is a folder that belongs to user {os.geteuid()} and to which "
-            "nobody else may write (`chmod go-w`)"
+            "nobody else may write (`chown`, `chmod go-w`)"
         )
 
 
