@@ -57,6 +57,7 @@ def test_originals_stay_while_their_owner_does_not_answer(script: Path, state: s
     ToldFiles(folder).store(Told(entry, 0))
     said = remove(script)
     assert "qioi: CPU shares may not all be put back" in said
+    assert "in the journal, or the folder records, of the state folder" in said
     assert Journal(folder).load().entries == (entry,)
     assert ToldFiles(folder).any()
 
