@@ -59,9 +59,9 @@ class LabEngine(Engine):
             ) from None
 
     @contextlib.contextmanager
-    def _said(self) -> Iterator[None]:
+    def _said(self, *, of_container: bool = False) -> Iterator[None]:
         try:
-            with self._translated():
+            with self._translated(of_container=of_container):
                 yield
         except EngineError as error:
             raise LabError(f"the container engine: {error}") from None
@@ -92,7 +92,7 @@ class LabEngine(Engine):
         with self._said():
             images = [str(one["Id"]) for one in self._api.images(all=True, filters={"label": f"{label}=image"})]
         for image in images:
-            with contextlib.suppress(LabError, NoContainerError), self._said():  # another lab may use it
+            with contextlib.suppress(LabError), self._said():  # another lab may use it
                 self._api.remove_image(image, force=False)
 
     def create(self, wanted: Wanted) -> str:
@@ -118,7 +118,7 @@ class LabEngine(Engine):
     def start(self, container: str) -> None:
         """Start a container that was made."""
         try:
-            with self._said():
+            with self._said(of_container=True):
                 self._api.start(container)
         except NoContainerError:
             raise LabError(f"container {container[:12]} was removed before it was started") from None
@@ -130,13 +130,13 @@ class LabEngine(Engine):
 
     def remove(self, container: str) -> None:
         """End a container at once and remove it; one that is gone is no error."""
-        with contextlib.suppress(NoContainerError), self._said():
+        with contextlib.suppress(NoContainerError), self._said(of_container=True):
             self._api.remove_container(container, force=True, v=True)
 
     def runs(self, name: str) -> bool | None:
         """Whether a container runs; ``None`` if there is none of that name."""
         try:
-            with self._said():
+            with self._said(of_container=True):
                 return bool(self._api.inspect_container(name)["State"]["Running"])
         except NoContainerError:
             return None
@@ -144,7 +144,7 @@ class LabEngine(Engine):
     def exit_status(self, container: str) -> int | None:
         """Give how a container ended; ``None`` while the engine has it running, or does not know it."""
         try:
-            with self._said():
+            with self._said(of_container=True):
                 state = self._api.inspect_container(container)["State"]
         except NoContainerError:
             return None
@@ -153,7 +153,7 @@ class LabEngine(Engine):
     def logs(self, container: str) -> bytes:
         """Give what a container has written, of all its log's files."""
         try:
-            with self._said():
+            with self._said(of_container=True):
                 return self._api.logs(container, stdout=True, stderr=True)
         except NoContainerError:
             return b""

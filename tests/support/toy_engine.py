@@ -92,6 +92,13 @@ class Answers(BaseHTTPRequestHandler):
         self.server.groups[name].write_text(str(shares))
         self.answer(200, {"Warnings": []})
 
+    def do_DELETE(self) -> None:
+        """Remove a container."""
+        assert isinstance(self.server, Engine)
+        name = self.path.partition("?")[0].split("/")[-1]
+        known = self.server.facts.pop(name, None) is not None
+        self.answer(204 if known else 404, "" if known else {"message": f"No such container: {name}"})
+
     def refuse_version(self) -> None:
         """Say so as Docker does (moby's api/server/middleware/version.go)."""
         self.answer(400, {"message": "client version 1.41 is too old. Minimum supported API version is 1.44"})
