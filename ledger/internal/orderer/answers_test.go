@@ -212,15 +212,22 @@ func followed(t *testing.T, node *Node) string {
 	return opstest.Logged(t, func() { require.NoError(t, node.channels[ch].follow(ctx)) })
 }
 
-// TestAFollowerThatHearsOnlyAnotherOneSaysSo: the other one is cut off from the consenters as well.
-func TestAFollowerThatHearsOnlyAnotherOneSaysSo(t *testing.T) {
+// followerOfOne starts the first orderer and opens the second, which follows it; the third does not run.
+func followerOfOne(t *testing.T) (*testCluster, *Node) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	c := newCluster(t, func(*setup.Options) {})
 	c.start(1)
 	node := c.openFollower(2)
-	defer func() { require.NoError(t, node.close()) }()
+	t.Cleanup(func() { require.NoError(t, node.close()) })
+	return c, node
+}
+
+// TestAFollowerThatHearsOnlyAnotherOneSaysSo: the other one is cut off from the consenters as well.
+func TestAFollowerThatHearsOnlyAnotherOneSaysSo(t *testing.T) {
+	c, node := followerOfOne(t)
 	c.unname(node, 1)
 	text := followed(t, node)
 	assert.Contains(t, text, "no blocks from other orderers")
@@ -229,13 +236,7 @@ func TestAFollowerThatHearsOnlyAnotherOneSaysSo(t *testing.T) {
 
 // TestAFollowerThatKnowsOfAnEarlierConfigurationAloneSaysSo: there is a block that has removed it, and it lacks that one.
 func TestAFollowerThatKnowsOfAnEarlierConfigurationAloneSaysSo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	c := newCluster(t, func(*setup.Options) {})
-	c.start(1)
-	node := c.openFollower(2)
-	defer func() { require.NoError(t, node.close()) }()
+	c, node := followerOfOne(t)
 	node.channels[ch].regroup()
 	assert.Contains(t, followed(t, node), c.node(1).Address+": it has sent nothing for 3s")
 }
