@@ -186,7 +186,7 @@ def test_whether_it_is_held_is_asked_without_holding_it(tmp_path: Path) -> None:
 
 
 def test_asking_waits_for_nobody_and_follows_no_link(tmp_path: Path) -> None:
-    """A link's lock is nobody's that can be told. Opening a FIFO without a writer would last for ever."""
+    """A lock behind a link counts as held, since nobody can tell. To open a FIFO without a writer takes for ever."""
     (tmp_path / "target").touch()
     (lock := tmp_path / "lock").symlink_to(tmp_path / "target")
     assert is_held(tmp_path)

@@ -23,7 +23,7 @@ PATH = "/api/v1/pods"
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with two authorities of one name, as before and after a rotation, each with a server of its own."""
+    """Give a folder with an authority's keys before and after a rotation, and a server's certificate by each."""
     folder = tmp_path_factory.mktemp("keys")
 
     def make(name: str, subject: str, more: str, *signed: str) -> None:
