@@ -130,3 +130,11 @@ def test_clean_removes_every_cache_that_git_ignores() -> None:
     done = subprocess.run(["make", "-n", "-C", str(ROOT), "clean"], check=True, capture_output=True, text=True)
     removed = {word.strip("/") for line in done.stdout.splitlines() if "rm -rf" in line for word in line.split()}
     assert ignored - removed == {".venv", "results", "node_modules", "*.prof"}
+
+
+def test_help_is_whole() -> None:
+    """The shell prints it, so a quote within a text would end it early."""
+    found = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory", "help"], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    targets = {line.split()[1] for line in found.stdout.splitlines() if line.startswith("make ")}
+    assert {"setup", "demo", "test", "check", "test-host", "publish", "experiments", "deb", "clean"} <= targets
