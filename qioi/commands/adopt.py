@@ -13,11 +13,11 @@ from qioi.show.http import RefusedError, UnreachableError, request_json
 
 
 @click.command()
-@click.argument("name", shell_complete=components)
+@click.argument("name", metavar="COMPONENT", shell_complete=components)
 @config_option
 @socket_option
 def command(name: str, config: Path | None, socket: Path | None) -> None:
-    """Take up component NAME again whose share somebody else has changed, so that it may be raised.
+    """Take up a COMPONENT again whose share somebody else has changed, so that it may be raised.
 
     The share that it has now is its original from then on: the daemon goes back to that one.
     """

@@ -16,7 +16,7 @@ import click
 import psutil
 
 from qioi.commands.failing import fail
-from qioi.commands.options import DEFAULT_CONFIG
+from qioi.commands.options import DEFAULT_CONFIG, text_option
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.choose import choose_access
 from qioi.controller.levers.eevdf import SliceError
@@ -50,7 +50,7 @@ NAMED = 20
 @click.command()
 @click.option("-c", "--config", "path", type=click.Path(path_type=Path),
               help="The configuration file.  [default: /etc/qioi/qioi.yaml, if there is one]")  # fmt: skip
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@text_option
 def command(path: Path | None, output: str) -> None:
     """Check a configuration and what this host offers; name every problem at once.
 

@@ -61,8 +61,14 @@ def neighbours() -> int:
 @click.option("--rate", type=Finite(min=0, min_open=True), help="Offered tps [default: 60 % of the maximum].")
 @click.option("--threshold", type=Finite(min=0, min_open=True), help="T in tps [default: by the law].")
 @click.option("--duration", type=Finite(min=5), default=DURATION, show_default=True, help="Seconds measured.")
-@click.option("--warmup", type=Finite(min=1), default=WARMUP, show_default=True, help="Seconds before.")
-@click.option("--base-port", type=click.IntRange(1024, 65_000), default=17_000, show_default=True)
+@click.option("--warmup", type=Finite(min=1), default=WARMUP, show_default=True, help="Seconds of load before that.")
+@click.option(
+    "--base-port",
+    type=click.IntRange(1024, 65_000),
+    default=17_000,
+    show_default=True,
+    help="First of the loopback ports that the nodes listen on.",
+)
 @runtime_option
 @click.option(
     "--dir",

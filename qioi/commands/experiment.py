@@ -19,7 +19,7 @@ from rich.table import Table
 from qioi.commands.experiment_steps import Steps, progress
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
-from qioi.commands.options import plain_console
+from qioi.commands.options import plain_console, table_option
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.form import checked
@@ -53,7 +53,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@table_option
 @click.option("--standard", is_flag=True, help="At the standard length.")
 @click.option("--paper-size", is_flag=True, help="As many neighbours and nodes as the paper has.")
 def list_(output: str, standard: bool, paper_size: bool) -> None:
@@ -137,7 +137,7 @@ class Asked:
 @command.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option(
-    "--output", type=click.Path(file_okay=False, path_type=Path), help=f"The run's folder [{RESULTS}/<time>]."
+    "--output", type=click.Path(file_okay=False, path_type=Path), help=f"The run's folder [default: {RESULTS}/<time>]."
 )
 @click.option("--resume", type=click.Path(file_okay=False, exists=True, path_type=Path), help="Go on with that run.")
 @click.option("--load", "loads", multiple=True, metavar="LOAD", help="Of the file's loads only this one; repeatable.")
@@ -153,14 +153,26 @@ class Asked:
 )
 @click.option("--standard", is_flag=True, help="The standard length: shorter windows, fewer points; all in 5 hours.")
 @click.option("--paper-size", is_flag=True, help="As many neighbours and nodes as the paper has.")
-@click.option("--repeats", type=click.IntRange(catalogue.LEAST_REPEATS, 100), help="In place of the file's.")
+@click.option(
+    "--repeats",
+    type=click.IntRange(catalogue.LEAST_REPEATS, 100),
+    help="How often all cells are measured, in place of the file's.",
+)
 @click.option("--duration", type=Finite(min=2), help="Measured seconds of each cell, in place of the file's.")
-@click.option("--warmup", type=Finite(min=0.5), help="Seconds before, in place of the file's.")
-@click.option("--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Of all random choices.")
+@click.option("--warmup", type=Finite(min=0.5), help="Seconds of load before them, in place of the file's.")
+@click.option("--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Seed of all random choices.")
 @click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
-@click.option("--base-port", type=click.IntRange(1024, 65_000), default=BASE_PORT, show_default=True)
-@click.option("--runtime", type=click.Choice(RUNTIMES), help="Of every network, in place of the file's.")
-@click.option("--system", type=click.Choice(LEDGERS), help="Of every network, in place of the file's.")
+@click.option(
+    "--base-port",
+    type=click.IntRange(1024, 65_000),
+    default=BASE_PORT,
+    show_default=True,
+    help="First of the loopback ports that the nodes listen on.",
+)
+@click.option(
+    "--runtime", type=click.Choice(RUNTIMES), help="How the nodes of every network run, in place of the file's."
+)
+@click.option("--system", type=click.Choice(LEDGERS), help="The ledger of every network, in place of the file's.")
 @click.option(
     "--binaries",
     type=click.Path(file_okay=False, path_type=Path),

@@ -12,7 +12,7 @@ from msgspec import convert, to_builtins
 from qioi.commands.answers import understood
 from qioi.commands.completion import components
 from qioi.commands.failing import fail
-from qioi.commands.options import config_option, evidence, socket_of, socket_option
+from qioi.commands.options import config_option, evidence, socket_of, socket_option, text_option
 from qioi.model.names import few, printable
 from qioi.show.explanation import Explanation, Inputs, Move, Standing
 from qioi.show.http import RefusedError, UnreachableError, get_json
@@ -22,7 +22,7 @@ from qioi.show.http import RefusedError, UnreachableError, get_json
 @click.argument("component", shell_complete=components)
 @config_option
 @socket_option
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@text_option
 def command(component: str, config: Path | None, socket: Path | None, output: str) -> None:
     """Show the last decision about COMPONENT: inputs, rule, error, step, clamp, result, and the level it counts at."""
     where = socket or socket_of(config)

@@ -21,7 +21,7 @@ from rich.table import Table
 from qioi.commands.examples import examples
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
-from qioi.commands.options import plain_console
+from qioi.commands.options import plain_console, table_option, text_option
 from qioi.commands.printing import Group
 from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, KUBELET, NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
@@ -46,7 +46,7 @@ namespace_option = click.option("-n", "--namespace", help="Only this namespace. 
 
 @command.command()
 @namespace_option
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@table_option
 @click.pass_obj
 def status(kubectl: list[str], namespace: str | None, output: str) -> None:
     """Show every policy, its channel, and its components on all nodes."""
@@ -59,8 +59,8 @@ def status(kubectl: list[str], namespace: str | None, output: str) -> None:
 
 @command.command()
 @click.argument("policy")
-@click.option("-n", "--namespace", default="default", show_default=True)
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-n", "--namespace", default="default", show_default=True, help="The policy's namespace.")
+@text_option
 @click.pass_obj
 def explain(kubectl: list[str], policy: str, namespace: str, output: str) -> None:
     """Show why POLICY is or is not in force, and what was decided for each of its components."""

@@ -18,6 +18,7 @@ from rich.table import Table
 from qioi.commands.lab_caliper import command as caliper
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
+from qioi.commands.options import table_option
 from qioi.lab.containers import ContainerRun, Containers
 from qioi.lab.engine import LabEngine
 from qioi.lab.kubernetes_secrets import as_yaml, network_secrets
@@ -99,7 +100,14 @@ def command() -> None:
     is_flag=True,
     help="Of bft and zyzzyva, for measurements only: votes leave before they are on disk.",
 )
-@click.option("--channel", "channels", multiple=True, default=("mychannel",), show_default=True, help="Repeatable.")
+@click.option(
+    "--channel",
+    "channels",
+    multiple=True,
+    default=("mychannel",),
+    show_default=True,
+    help="A channel's name. Repeatable.",
+)
 @click.option(
     "--like-fabric",
     is_flag=True,
@@ -166,7 +174,13 @@ def refuse_strangers(system: str) -> None:
 
 
 @command.command()
-@click.option("--mode", type=click.Choice(["stream", "block"]), default="stream", show_default=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["stream", "block"]),
+    default="stream",
+    show_default=True,
+    help="Commit transactions one by one, or in blocks as Fabric does.",
+)
 @click.option("--namespace", default="ledger", show_default=True, help="The namespace of deploy/k8s/ledger.")
 def secrets(mode: str, namespace: str) -> None:
     """Make a network for the pods of deploy/k8s/ledger and print its Secrets, for `kubectl apply -f -`."""
@@ -176,7 +190,7 @@ def secrets(mode: str, namespace: str) -> None:
 
 @command.command()
 @directory_option
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@table_option
 def status(directory: Path, output: str) -> None:
     """Show every node; exit with 1 if one of them does not serve.
 

@@ -32,12 +32,14 @@ from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
     help="The lab's folder.",
 )
 @click.option("--rounds", multiple=True, metavar="LABEL,...", help="Only these rounds of the benchmark. Repeatable.")
-@click.option("--workers", type=click.IntRange(1, 64), help="Caliper's worker processes.")
+@click.option("--workers", type=click.IntRange(1, 64), help="Caliper's worker processes, in place of the file's.")
 @click.option("--duration", type=click.IntRange(min=1), help="Seconds of each round.")
 @click.option("--transactions", type=click.IntRange(min=1), help="Transactions of each round, in place of a duration.")
 @click.option("--rate", type=Finite(min=0, min_open=True), help="Transactions/s of rounds at a fixed rate.")
 @click.option("--load", type=click.IntRange(min=1), help="Transactions in flight in rounds at a fixed load.")
-@click.option("--seed", type=click.IntRange(min=1), help="Of the workloads' choices: their round argument seed.")
+@click.option(
+    "--seed", type=click.IntRange(min=1), help="Seed of the workloads' random choices: their round argument seed."
+)
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),

@@ -28,6 +28,13 @@ config_option = click.option(
     help="Ask the daemon of this configuration.  [default: /etc/qioi/qioi.yaml]",
 )
 socket_option = click.option("--socket", type=click.Path(path_type=Path), help="Ask the daemon behind this socket.")
+FORMAT = "For people, or for programs."
+text_option = click.option(
+    "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help=FORMAT
+)
+table_option = click.option(
+    "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help=FORMAT
+)
 
 
 def configuration(path: Path) -> Config:

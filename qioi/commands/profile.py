@@ -13,7 +13,7 @@ import click
 from qioi.commands.answers import understood
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
-from qioi.commands.options import configuration, plain_console, right, socket_of
+from qioi.commands.options import configuration, plain_console, right, socket_of, table_option
 from qioi.daemon.discoveries import ENGINE_PATIENCE, UnwatchableError, look
 from qioi.discovery.base import Fixed, join
 from qioi.kernel.errors import CgroupError
@@ -54,7 +54,7 @@ class Target:
               help="How long to record.")  # fmt: skip
 @click.option("--max-size", type=click.IntRange(1, 4096), default=256, show_default=True,
               help="Megabytes that the recording may take; it ends early there.")  # fmt: skip
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@table_option
 def command(
     config: Path | None,
     socket: Path | None,

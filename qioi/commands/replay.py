@@ -16,7 +16,7 @@ from rich.text import Text
 
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
-from qioi.commands.options import configuration, plain_console
+from qioi.commands.options import configuration, plain_console, text_option
 from qioi.daemon.replay import Plan, Point, Replay, ReplayError, Span, name_peers, replay, total_skips
 from qioi.monitor import DEFAULT_WINDOW
 
@@ -39,7 +39,7 @@ _WHY = {
 @click.option(
     "-c", "--config", type=click.Path(dir_okay=False, path_type=Path), help="The configuration by which to decide."
 )
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@text_option
 @click.option(
     "--threshold",
     type=Finite(min=0, min_open=True),

@@ -20,7 +20,7 @@ from qioi.settings.documents import ConfigError
 @click.option("-c", "--config", "path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True,
               help="The configuration file.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Decide and log, but write no share.")
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@click.option("-v", "--verbose", is_flag=True, help="Log at the level DEBUG too.")
 def command(path: Path, dry_run: bool, verbose: bool) -> None:
     """Watch the ledger and move CPU shares, until SIGTERM or ctrl-C.
 

@@ -11,7 +11,15 @@ import click
 
 from qioi.commands.answers import understood
 from qioi.commands.failing import fail
-from qioi.commands.options import config_option, evidence, plain_console, right, socket_of, socket_option
+from qioi.commands.options import (
+    config_option,
+    evidence,
+    plain_console,
+    right,
+    socket_of,
+    socket_option,
+    table_option,
+)
 from qioi.model.names import few, printable
 from qioi.show.footnotes import footnotes, raised_above
 from qioi.show.http import UnreachableError, get_json
@@ -27,7 +35,7 @@ NARROW, WIDE = 72, 110
 @click.command()
 @config_option
 @socket_option
-@click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@table_option
 def command(config: Path | None, socket: Path | None, output: str) -> None:
     """Show channels, components, and what was decided last and why."""
     where = socket or socket_of(config)

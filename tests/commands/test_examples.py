@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -14,7 +15,10 @@ import qioi.cli
 from qioi.commands.examples import EXAMPLES
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / folder / "README.md" for folder in (".", "deploy", "caliper-configs")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def take(command: click.Command, words: list[str]) -> None:
@@ -51,6 +55,24 @@ def test_what_pages_tell_to_type_is_accepted(page: Path, tmp_path: Path, monkeyp
         words = shlex.split(line.partition(" | ")[0], comments=True)
         for folder in (word for word in words if "/" in word[1:] and word[0] != "/"):
             (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        for file in (word for word in words if word.endswith(".yaml") and "/" not in word):
+            (tmp_path / file).touch()
         take(qioi.cli.main, words)
     for name in re.findall(r"`qioi ([a-z]+)[^`\n]*`", text):
         assert name in qioi.cli.COMMANDS
+
+
+def below(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Give a command and all commands below it, with their names."""
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, one in command.commands.items():
+            yield from below(one, f"{path} {name}")
+
+
+@pytest.mark.parametrize("name", qioi.cli.COMMANDS)
+def test_help_says_what_every_option_is_for(name: str) -> None:
+    command = qioi.cli.main.get_command(click.Context(qioi.cli.main), name)
+    assert command is not None
+    options = ((path, one) for path, command in below(command, name) for one in command.params)
+    assert [f"{path} {one.opts[0]}" for path, one in options if isinstance(one, click.Option) and not one.help] == []
