@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from qioi.controller.guard.guard import Guard
-from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.journal import Journal, write_file
 from qioi.controller.guard.restore import Outcome
 
 log = logging.getLogger("qioi")
@@ -30,7 +30,7 @@ def keep(state_dir: Path, guard: Guard, own: str | None) -> Outcome | None:
     outcome = guard.release(own) if own is not None else None
     guard.keep()
     if Journal(state_dir).file.exists():
-        mark(state_dir).touch()
+        write_file(mark(state_dir), b"", durable=False)
     return outcome
 
 

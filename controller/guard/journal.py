@@ -12,6 +12,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from filecmp import cmp
 from itertools import count
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from qioi.controller.levers.idle import IDLE
 from qioi.controller.levers.lever import GroupId, Identity, PodId, ThreadId
+from qioi.kernel.regular import read_regular
 from qioi.model import Owner
 
 VERSION = 2
@@ -92,13 +94,14 @@ class Journal:
             write_file(temporary, content, durable=durable)
             temporary.replace(path)
         except OSError:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink()
             raise
 
     def load(self) -> Loaded:
         """Read the file; a missing one holds nothing. OSError: it could not be read."""
         try:
-            lines = self.file.read_bytes().splitlines(keepends=True)
+            lines = read_regular(self.file).splitlines(keepends=True)
         except FileNotFoundError:
             return Loaded()
         entries: list[Entry] = []
@@ -136,7 +139,7 @@ class Journal:
             try:
                 aside.hardlink_to(self.file)
             except OSError:  # of a file system without hard links, such as vfat
-                self._put(aside, self.file.read_bytes(), durable=True)
+                self._put(aside, read_regular(self.file), durable=True)
         sync_folder(self._folder)
         return aside
 
@@ -219,9 +222,15 @@ def whole(value: object) -> int:
 def write_file(path: Path, content: bytes, *, durable: bool) -> None:
     """Write a file; with ``durable``, return only when the disk holds it. OSError.
 
-    A link is refused: the file that it leads to would be emptied.
+    The file is always a new one. Whoever owns the folder may have put something else in its place: a link would have
+    another file emptied, and a FIFO would be waited for.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except FileExistsError:
+        clear(path)
+        descriptor = os.open(path, flags, 0o600)
     try:
         rest = memoryview(content)
         while rest:
@@ -230,6 +239,14 @@ def write_file(path: Path, content: bytes, *, durable: bool) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def clear(path: Path) -> None:
+    """Remove what is in the place of a new file. OSError: it cannot be removed, as a folder cannot."""
+    try:
+        path.unlink()
+    except OSError as error:
+        raise OSError(error.errno, f"{path.name} is in the way: {error.strerror}") from None
 
 
 def sync_folder(folder: Path) -> None:

@@ -24,11 +24,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
+from qioi.kernel.regular import open_regular
 from qioi.monitor.commits.counters import Skip, SourceCounters
 from qioi.monitor.logs.beside import MAX_NUMBERED, lost_beside, modified, newest_beside
 from qioi.monitor.logs.line_cutter import MAX_LINE, LineCutter
@@ -344,15 +344,8 @@ class FileTail:
             return None
 
     def _open_regular(self, path: str) -> _Open:
-        """Open a file that is one. To open a device may do something, and a link in its place may be anybody's."""
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)  # it opens nothing
-        try:
-            found = os.fstat(place)
-            if not stat.S_ISREG(found.st_mode):
-                raise OSError("not a regular file")
-            fd = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        finally:
-            _close(place)
+        fd = open_regular(path, follow=True)
+        found = os.fstat(fd)
         return _Open(fd, found.st_dev, found.st_ino, 0, self._cutter())
 
     def _cutter(self) -> LineCutter:

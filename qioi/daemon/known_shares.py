@@ -15,6 +15,7 @@ import msgspec
 
 from qioi.controller.enough import ANY, Factors
 from qioi.controller.guard.journal import write_file
+from qioi.kernel.regular import read_regular
 
 log = logging.getLogger("qioi")
 
@@ -47,8 +48,7 @@ class KnownShares:
     def load(self) -> dict[str, Factors]:
         """Read it; without a file, or with one that is not ours, nothing is known."""
         try:
-            with self._file.open("rb") as file:
-                document = msgspec.json.decode(file.read(MOST_BYTES), type=Document)
+            document = msgspec.json.decode(read_regular(self._file, MOST_BYTES), type=Document)
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:

@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from qioi.kernel.regular import open_regular, require_regular
+
 log = logging.getLogger("qioi")
 
 #: The environment variable with the folder to lock instead of the outermost group; empty: lock none. It is for a
@@ -130,16 +132,21 @@ def is_held(state_dir: Path) -> bool:
 def open_lock(path: Path) -> tuple[int, bool]:
     """Open the lock's file, and say whether it can be written: on a read-only disk values are restored too. OSError.
 
-    A link is refused: the file that it leads to would be emptied.
+    What is no regular file is refused: the file that a link leads to would be emptied, and reading a FIFO waits.
     """
-    flags = os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o600)
     except OSError as error:
         if error.errno != errno.EROFS or not path.exists():
             raise
-        return os.open(path, os.O_RDONLY | flags), False
-    os.fchmod(descriptor, 0o600)  # who may read it may lock it
+        return open_regular(path), False
+    try:
+        require_regular(descriptor)
+        os.fchmod(descriptor, 0o600)  # who may read it may lock it
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor, True
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from qioi.controller.guard.journal import Entry, decode, encode, seal, sync_folder, unseal, whole, write_file
+from qioi.kernel.regular import read_regular
 from qioi.model import Owner
 
 log = logging.getLogger("qioi")
@@ -49,14 +50,15 @@ class ToldFiles:
             write_file(temporary, content.encode(), durable=True)
             temporary.replace(file)
         except OSError:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink()
             raise
         sync_folder(self.folder)
 
     def of(self, owner: Owner) -> Told | None:
         """Read what is known of a record. OSError; ValueError: it is damaged."""
         try:
-            return parse(self._file(owner).read_bytes())
+            return parse(read_regular(self._file(owner)))
         except FileNotFoundError:
             return None
 
@@ -94,7 +96,7 @@ class ToldFiles:
                 half.unlink()
         for file in (one for one in found if one.suffix != ".new"):
             try:
-                entries.append(parse(file.read_bytes()).entry)
+                entries.append(parse(read_regular(file)).entry)
             except ValueError as error:
                 problems.append(f"{file}: {error}: this record stays as it is; {set_aside(file)}")
             except OSError as error:

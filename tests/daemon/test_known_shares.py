@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from pathlib import Path
 
 import pytest
+from planted import KINDS, plant
 from toy_daemon import ToySite, peer
 
 from qioi.controller.enough import ANY
@@ -144,7 +146,15 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path, caplog: pytest.LogC
     file = KnownShares(tmp_path)
     file.store({"peer0": {"red": 8.0}})
     assert target.read_text() == "whole\n"
-    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert not caplog.records
     assert not temporary.is_symlink()
-    file.store({"peer0": {"red": 8.0}})
     assert KnownShares(tmp_path).load() == {"peer0": {"red": 8.0}}
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_planted_in_its_place_is_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str) -> None:
+    plant(tmp_path / NAME, kind)
+    assert KnownShares(tmp_path).load() == {}
+    assert "not a regular file: what was enough before is not known" in caplog.text

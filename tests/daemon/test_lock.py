@@ -175,6 +175,19 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert target.read_text() == "whole\n"
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("held", [True, False])
+def test_a_fifo_in_its_place_is_not_waited_for(tmp_path: Path, held: bool) -> None:
+    os.mkfifo(tmp_path / "lock")
+    descriptor = os.open(tmp_path / "lock", os.O_RDWR)
+    if held:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(LockError, match=r"lock: not a regular file: accepted is a file that this user can make"):
+        HostLock(tmp_path)
+    os.close(descriptor)
+    assert open_files(tmp_path) == 0
+
+
 def test_whether_it_is_held_is_asked_without_holding_it(tmp_path: Path) -> None:
     assert not is_held(tmp_path / "nowhere")
     lock = HostLock(tmp_path)
@@ -230,7 +243,7 @@ def test_a_lock_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
         HostLock(tmp_path)
     lock.rmdir()
     os.mknod(lock, stat.S_IFCHR | 0o600, os.makedev(1, 7))  # a /dev/full of its own
-    with pytest.raises(LockError, match=rf"^{lock}: Invalid argument: accepted is a file that this user can"):
+    with pytest.raises(LockError, match=rf"^{lock}: not a regular file: accepted is a file that this user can"):
         HostLock(tmp_path)
 
 

@@ -70,7 +70,7 @@ def test_a_journal_that_cannot_be_read_keeps_nothing_else_from_being_restored(tm
     (state / "journal").mkdir(parents=True)
     file = left_idle(hierarchy, "batch", state)
     recovery = recover(state, tmp_path / "records", hierarchy)
-    assert recovery.problems == (f"{state}/journal: Is a directory: no share that it names could be restored",)
+    assert recovery.problems == (f"{state}/journal: not a regular file: no share that it names could be restored",)
     assert ([one.result for one in recovery.outcomes], recovery.clean) == ([Result.OK], False)
     assert (file.read_text(), (state / "journal").is_dir()) == ("0", True)
 

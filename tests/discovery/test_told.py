@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from planted import KINDS, plant
 
 from qioi.controller.guard.journal import Entry
 from qioi.controller.levers.lever import GroupId
@@ -107,10 +109,34 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     told.store(Told(ENTRY, 0))
     (file,) = told.folder.iterdir()
     file.with_name(f"{file.name}.new").symlink_to(target)
-    with pytest.raises(OSError, match="symbolic links"):
-        told.store(Told(replace(ENTRY, ours=(8192,)), 0))
+    told.store(Told(replace(ENTRY, ours=(8192,)), 0))
     assert target.read_text() == "whole\n"
-    assert told.load() == ([ENTRY], [])
+    assert told.load() == ([replace(ENTRY, ours=(8192,))], [])
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_planted_as_a_record_is_not_read(tmp_path: Path, kind: str) -> None:
+    told = ToldFiles(tmp_path)
+    told.store(Told(ENTRY, 0))
+    (file,) = told.folder.iterdir()
+    file.unlink()
+    plant(file, kind)
+    entries, problems = told.load()
+    assert (entries, problems[0]) == ([], f"{file}: not a regular file: this record stays as it is")
+    assert ENTRY.owner is not None
+    with pytest.raises(OSError, match="not a regular file"):
+        told.of(ENTRY.owner)
+
+
+def test_a_folder_in_the_place_of_the_next_record_is_said(tmp_path: Path) -> None:
+    told = ToldFiles(tmp_path)
+    told.store(Told(ENTRY, 0))
+    (file,) = told.folder.iterdir()
+    file.with_name(f"{file.name}.new").mkdir()
+    with pytest.raises(OSError, match=r"\.new is in the way: Is a directory"):
+        told.store(Told(ENTRY, 0))
 
 
 def test_on_cgroup_v2_a_value_may_have_been_made_by_either_formula() -> None:

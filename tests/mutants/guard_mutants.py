@@ -212,7 +212,7 @@ JOURNAL = of(
     ),
     (
         "journal: a half-written new file stays",
-        "            temporary.unlink(missing_ok=True)\n            raise",
+        "            with suppress(OSError):\n                temporary.unlink()\n            raise",
         "            raise",
     ),
     (

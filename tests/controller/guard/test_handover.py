@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +105,24 @@ def test_a_mark_that_cannot_be_removed_is_said_and_the_shares_are_taken_over(
         f"{mark(state)}: Device or resource busy: it stays, and says of a crash, too, that shares were kept on purpose"
     ]
     after.restore()
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("leads_to", ["a FIFO", "nothing"])
+def test_a_link_in_the_place_of_the_mark_is_not_followed(
+    host: Host, journal: Journal, state: Path, leads_to: str
+) -> None:
+    """Whoever owns the state folder could have root make any file."""
+    guard, (path,) = raised(host, journal, "a")
+    target = state.parent / "target"
+    if leads_to == "a FIFO":
+        os.mkfifo(target)
+    mark(state).symlink_to(target)
+    keep(state, guard, None)
+    assert (mark(state).is_symlink(), target.is_fifo(), target.exists()) == (False, *2 * (leads_to == "a FIFO",))
+    assert mark(state).exists()
+    guard.restore()
+    assert host.get(path) == FOUND
 
 
 def test_no_mark_of_a_read_only_state_folder_is_said_to_stay(state: Path) -> None:

@@ -113,7 +113,10 @@ def test_each_damaged_journal_is_kept(journal: Journal) -> None:
 def test_a_journal_that_cannot_be_written_is_said(journal: Journal) -> None:
     journal.file.with_name("journal.new").mkdir()
     (problem,) = store_left(journal, [ENTRY])
-    assert problem == f"{journal.file}: Is a directory: it stays as it was, and names what was restored, too"
+    assert problem == (
+        f"{journal.file}: journal.new is in the way: Is a directory: "
+        "it stays as it was, and names what was restored, too"
+    )
     assert read_left(journal) == ((ENTRY,), [])
 
 
