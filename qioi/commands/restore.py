@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +15,13 @@ from qioi.commands.failing import fail
 from qioi.commands.options import folders_of
 from qioi.controller.guard.handover import mark, unmark
 from qioi.daemon.lock import HostLock, LockedError, LockError
-from qioi.daemon.recover import recover, tell
+from qioi.daemon.recover import Recovery, recover, tell
 from qioi.discovery.told import ToldFiles
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import find_hierarchy
+
+#: Exit status if all that is left to restore is on the record of an owner that does not answer.
+UNANSWERED = 3
 
 
 @click.command()
@@ -31,8 +35,9 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
 
     What somebody else has changed since is left alone. Docker's own record is put back too, also after a power cut; the
     folder for that is /var/lib/qioi, or a state folder other than /run/qioi, unless it is named.
-    Exit status 1 if something could not be read or restored. A record whose owner (Docker, systemd) does not answer is
-    no failure: it is named, and put back by the next start or `qioi restore`.
+    Exit status 1 if something could not be read or restored, or a daemon is running; 3 if all that is left to do is on
+    the record of an owner (Docker, systemd) that does not answer or refuses: it is named, and put back by the next
+    start or `qioi restore`.
     """
     folder, records = folders_of(config, state_dir, record_dir)
     try:
@@ -61,9 +66,16 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
             recovery = replace(recovery, problems=(*recovery.problems, problem))
     finally:
         lock.close()
+    finish(recovery, folder)
+
+
+def finish(recovery: Recovery, folder: Path) -> None:
+    """Tell what became of each value, and end with the exit status for that."""
     tell(recovery, click.echo)
     if not recovery.clean:
         fail("not everything could be restored; see above")
+    if recovery.left:
+        sys.exit(UNANSWERED)
     if not recovery.outcomes and not recovery.threads:
         click.echo(f"{folder}: nothing is to be restored")
 

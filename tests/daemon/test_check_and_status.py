@@ -8,6 +8,7 @@ import re
 import socket
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import pytest
 from ports import free_port
@@ -20,6 +21,7 @@ from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.files import Files
 from qioi.daemon.site import lacking, means
 from qioi.discovery.told import ToldFiles
+from qioi.model import Owner, OwnerKind
 from qioi.settings.config import load_config
 
 #: Throughput is known after a window of 6 s, so most of these take that long.
@@ -175,6 +177,25 @@ def test_restore_says_that_a_mark_stays_after_what_it_has_restored(site: Site) -
     assert f"{site.state}/kept: Is a directory: it stays, and says of a crash, too" in done.stdout
     assert f"{site.parent}/peer0: ok: " in done.stdout
     assert done.stderr == "Error: not everything could be restored; see above\n"
+
+
+def test_restore_has_an_exit_status_for_an_owner_that_does_not_answer(site: Site) -> None:
+    share = site.component("peer0")
+    site.state.mkdir()
+    found, journal = share.read_text(), Journal(site.state)
+    guard = Guard(site.hierarchy, Files(site.hierarchy), journal)
+    guard.hold(f"{site.parent}/peer0")
+    guard.apply({f"{site.parent}/peer0": 4096})
+    (entry,) = journal.load().entries
+    owned = replace(entry, owner=Owner(OwnerKind.DOCKER, "ab12", str(site.folder / "docker.sock")))
+    journal.store([owned])
+    done = site.qioi("restore", "--state-dir", str(site.state))
+    assert (share.read_text(), done.returncode, done.stderr) == (found, 3, "")
+    assert "the record of its owner is not put back yet" in done.stdout
+    assert journal.load().entries == (owned,)
+    journal.file.with_name("slices").mkdir()
+    done = site.qioi("restore", "--state-dir", str(site.state))
+    assert (done.returncode, done.stderr) == (1, "Error: not everything could be restored; see above\n")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")

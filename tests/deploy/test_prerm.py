@@ -49,7 +49,7 @@ def configured(script: Path, state: str) -> Path:
 
 @pytest.mark.parametrize("state", [".", "own", "own/deeper"])
 def test_originals_stay_while_their_owner_does_not_answer(script: Path, state: str) -> None:
-    """A stopped dockerd does not answer: `qioi restore` names what it holds, and still ends with 0."""
+    """A stopped dockerd does not answer: `qioi restore` names what it holds, and ends with 3."""
     folder = configured(script, state)
     owner = Owner(OwnerKind.DOCKER, "ab12", str(script.parent / "docker.sock"))
     entry = Entry("qioi-is-gone/ab12", "cpu.shares", GroupId(1, 1), 1024, (4096,), owner)
