@@ -52,12 +52,14 @@ def resolve(directory: Path) -> Path:
 
 
 def is_marked(folder: Path) -> bool:
-    """Whether a folder is a lab's. LabError: it says so, and others may have put that there."""
+    """Whether a folder has a lab's marker. LabError: it has one, but the folder is not this user's own."""
     try:
         (folder / MARKER).lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
-    # The marker comes first: a folder that was exchanged before this look is refused, and one of ours stays.
+    # The folder's owner is asked after the first look at the marker, and the marker is looked for again after that.
+    # Another user may exchange a folder of theirs for another one at any time, but not a folder of this user's. So the
+    # second look is in a folder of this user's own.
     require_ours(folder)
     return (folder / MARKER).exists()
 

@@ -21,9 +21,9 @@ PATIENCE = 5.0
 def exclusive(name: str, busy: str) -> Iterator[None]:
     """Hold the lock ``name`` of this user's; LabError with the text ``busy`` while another command of theirs does.
 
-    The lock is on a file that no other user can open, so that nobody else can hold it. It is outside of what it
-    protects, which may be removed meanwhile. The kernel frees it when its holder dies. The file stays: removing it
-    would let two commands lock two files of one name.
+    The locked file is in a folder that is closed to other users, so none of them can hold the lock. It is not in the
+    lab's own folder, which may be removed while the lock is held. The kernel frees the lock when its holder dies. The
+    file is never removed: another command could then make and lock a new file while this one is still locked.
     """
     folder = lock_folder()
     try:
