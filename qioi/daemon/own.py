@@ -13,6 +13,8 @@ from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
 
+HIDDEN = "a cgroup namespace hides the daemon's group: --cgroupns host shows it"
+
 
 def own_cgroup(hierarchy: Hierarchy, account: Path = Path("/proc/self/cgroup")) -> str | None:
     """Give the daemon's own group, relative to the CPU controller's mount; ``None``: see :func:`why_none`.
@@ -30,9 +32,13 @@ def own_cgroup(hierarchy: Hierarchy, account: Path = Path("/proc/self/cgroup")) 
 
 def why_none(hierarchy: Hierarchy) -> str:
     """Say why the daemon has no group of its own."""
-    # On v2 no host's root group has a cgroup.type: one that has it is the root of a namespace's own mount.
-    if others_in(hierarchy.mount) is None or (hierarchy.mount / "cgroup.type").exists():
-        return "a cgroup namespace hides the daemon's group: --cgroupns host shows it"
+    if others_in(hierarchy.mount) is None:
+        return HIDDEN
+    # Of a host's root groups, all have a release_agent on v1, and none has a cgroup.type on v2 (cgroups(7)).
+    if hierarchy.version == 1 and not (hierarchy.mount / "release_agent").exists():
+        return "the mount begins at the daemon's group: --cgroupns host -v /sys/fs/cgroup:/sys/fs/cgroup shows more"
+    if hierarchy.version == 2 and (hierarchy.mount / "cgroup.type").exists():
+        return HIDDEN
     return "the daemon runs in the root control group, which has no shares"
 
 

@@ -94,9 +94,33 @@ def test_a_group_that_is_the_mounts_root_is_hidden_too(tmp_path: Path) -> None:
     assert why_none(hierarchy) == "a cgroup namespace hides the daemon's group: --cgroupns host shows it"
 
 
+def test_where_a_mount_of_v1_begins_at_its_group_the_mount_is_to_be_the_hosts(
+    real_group: tuple[Hierarchy, str],
+) -> None:
+    """As under Docker without a volume: it mounts the container's own group, in a cgroup namespace or not."""
+    hierarchy, path = real_group
+    if hierarchy.version == 2:
+        pytest.skip("this host has cgroup v2")
+    own = Hierarchy(1, hierarchy.folder(path))
+    code = (
+        "import sys; from pathlib import Path; from qioi.daemon.own import own_cgroup, why_none;"
+        "from qioi.kernel.hierarchy import Hierarchy;"
+        "own = Hierarchy(1, Path(sys.argv[1])); print(own_cgroup(own)); print(why_none(own))"
+    )
+    join = ["/bin/sh", "-c", 'echo $$ > "$0"; exec "$@"', str(own.mount / "cgroup.procs")]
+    command = [*join, sys.executable, "-c", code, str(own.mount)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said == [
+        "None",
+        "the mount begins at the daemon's group: --cgroupns host -v /sys/fs/cgroup:/sys/fs/cgroup shows more",
+    ]
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_root_group_is_none_that_has_shares(tmp_path: Path, version: int) -> None:
     hierarchy = Hierarchy(version, tmp_path)
     (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    if version == 1:
+        (tmp_path / "release_agent").touch()
     assert own_cgroup(hierarchy, account_of(tmp_path, "")) is None
     assert why_none(hierarchy) == "the daemon runs in the root control group, which has no shares"
