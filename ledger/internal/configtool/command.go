@@ -69,21 +69,40 @@ func (o *options) apply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "apply PATCH.yaml", Short: "Make an update of a YAML or JSON patch, sign it and bring it about", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := os.ReadFile(args[0])
+			patch, err := readPatch(args[0])
 			if err != nil {
 				return err
-			}
-			var patch channelconfig.Patch
-			decoder := yaml.NewDecoder(bytes.NewReader(text))
-			decoder.KnownFields(true)
-			if err := decoder.Decode(&patch); err != nil && !errors.Is(err, io.EOF) {
-				return fmt.Errorf("%s: %w (chaincodes, policies, organisations, revocation_lists, consenters, batch_timeout and max_message_count are accepted)", args[0], err)
 			}
 			return o.change(cmd, patch)
 		},
 	}
 	o.outFlag(cmd)
 	return cmd
+}
+
+// readPatch reads a patch; an empty file changes nothing.
+func readPatch(file string) (channelconfig.Patch, error) {
+	var patch channelconfig.Patch
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return patch, err
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&patch); err != nil && !errors.Is(err, io.EOF) {
+		return patch, fmt.Errorf("%s: %w (chaincodes, policies, organisations, revocation_lists, consenters, batch_timeout and max_message_count are accepted)", file, err)
+	}
+	for { // a template may leave empty documents behind the first
+		var another any
+		switch err := decoder.Decode(&another); {
+		case errors.Is(err, io.EOF):
+			return patch, nil
+		case err != nil:
+			return patch, fmt.Errorf("%s: %w", file, err)
+		case another != nil:
+			return patch, fmt.Errorf("%s: it has more than one YAML document: one is accepted", file)
+		}
+	}
 }
 
 func (o *options) upgrade() *cobra.Command {
