@@ -24,6 +24,8 @@ from qioi.kernel.regular import read_regular
 from qioi.model import Owner
 
 VERSION = 2
+#: The file for shares.
+NAME = "journal"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -66,7 +68,7 @@ class Loaded:
 class Journal:
     """The journal file in ``folder``; each kind of lever other than shares has a file of another ``name``."""
 
-    def __init__(self, folder: Path, boot_id: Path = BOOT_ID, name: str = "journal") -> None:
+    def __init__(self, folder: Path, boot_id: Path = BOOT_ID, name: str = NAME) -> None:
         self._folder = folder
         self._boot = boot_id.read_text().strip()
         self.file = folder / name

@@ -5,9 +5,13 @@ No problem with the file itself keeps a value from being restored. Problems are 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from pathlib import Path
 
 from qioi.controller.guard.journal import Entry, Journal
+
+log = logging.getLogger("qioi")
 
 
 def read_left(journal: Journal) -> tuple[tuple[Entry, ...], list[str]]:
@@ -36,6 +40,14 @@ def still_left(journal: Journal) -> tuple[Entry, ...]:
         return journal.load().entries
     except OSError:
         return ()
+
+
+def warn_of_left(state_dir: Path, names: Iterable[str], command: str) -> None:
+    """Say that a dry run leaves these journals of a daemon before it, and that ``command`` restores what they name."""
+    for file in (state_dir / name for name in names):
+        if file.exists():
+            words = "a daemon before this one has left its journal %s: a dry run restores nothing; then run `%s`"
+            log.warning(words, file, command)
 
 
 def store_left(journal: Journal, left: Iterable[Entry], *, durable: bool = True) -> list[str]:

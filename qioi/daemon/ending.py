@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.controller.guard import idle_groups, thread_slices
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.handover import keep
-from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.restore import Outcome, Result
 from qioi.settings.config import Config
 
@@ -39,14 +37,6 @@ def restoring(guard: Guard, config: Config) -> Iterator[Ending]:
     finally:
         if not config.dry_run:
             ending.clean = keep_shares(guard, config.state_dir, ending.own) if ending.keep else put_back(guard)
-
-
-def warn_of_left(state_dir: Path) -> None:
-    """Say that a dry run leaves what a daemon before it has left changed."""
-    every = (Journal(state_dir), *(Journal(state_dir, name=one.NAME) for one in (thread_slices, idle_groups)))
-    for file in (one.file for one in every if one.file.exists()):
-        words = "a daemon before this one has left its journal %s: a dry run restores nothing; then run `qioi restore`"
-        log.warning(words, file)
 
 
 def keep_shares(guard: Guard, state_dir: Path, own: str | None) -> bool:

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from qioi.controller.guard import idle_groups, journal, thread_slices
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.left import warn_of_left
 from qioi.controller.levers.files import Access
 from qioi.daemon.assembly import make_instruments, make_roster
 from qioi.daemon.daemon import Daemon
-from qioi.daemon.ending import restoring, warn_of_left
+from qioi.daemon.ending import restoring
 from qioi.daemon.inherit import inherit
 from qioi.daemon.loop import Signals, run_loop
 from qioi.daemon.notify import Notifier
@@ -38,6 +40,9 @@ from qioi.show.snapshot import Snapshot
 
 log = logging.getLogger("qioi")
 
+#: The journals of what `qioi restore` puts back.
+JOURNALS = (journal.NAME, thread_slices.NAME, idle_groups.NAME)
+
 
 def run(config: Config, load: Callable[[], Config]) -> int:
     """Run until SIGTERM or SIGINT; return the exit status: 1 if a value of ours could not be restored. StartError.
@@ -52,7 +57,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
         owners = record_keepers(config, hierarchy, cleanup)
         guard = Guard(hierarchy, access, Journal(config.state_dir), owners, host.files)
         if config.dry_run:
-            warn_of_left(config.state_dir)
+            warn_of_left(config.state_dir, JOURNALS, "qioi restore")
         own = OwnShares(config, guard, hierarchy)
         left = () if config.dry_run else inherit(config, guard, hierarchy)
         kept = tuple(group for group in left if group != own.group)

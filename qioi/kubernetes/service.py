@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from qioi.controller.guard.guard import Guard
-from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.left import warn_of_left
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import Means, NriNames, choose, offers
@@ -98,7 +98,7 @@ def make_resizer(config: Config, api: Api, cluster: Cluster, cleanup: ExitStack)
     It runs by whatever means shares are moved: it restores the requests that a daemon before this one has left changed.
     """
     if config.dry_run:
-        warn_of_left(config.state_dir)
+        warn_of_left(config.state_dir, (NAME,), "kubectl qioi restore")
         return None
     resizer = Resizer(api, config.state_dir, cluster.objects_by_uid, cluster.followed)
     try:
@@ -107,11 +107,3 @@ def make_resizer(config: Config, api: Api, cluster: Cluster, cleanup: ExitStack)
         raise NoClusterError(f"kubernetes: journal of requests: {error}") from None
     cleanup.callback(resizer.close)
     return resizer
-
-
-def warn_of_left(state_dir: Path) -> None:
-    """Say that a dry run leaves the requests that a daemon before it has left changed."""
-    journal = Journal(state_dir, name=NAME).file
-    if journal.exists():
-        words = "a daemon before this one has left its journal %s: a dry run restores nothing; then run `%s`"
-        log.warning(words, journal, "kubectl qioi restore")

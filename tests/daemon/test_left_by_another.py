@@ -10,10 +10,11 @@ from typing import Any, cast
 import pytest
 
 from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.guard.left import warn_of_left
 from qioi.controller.levers.lever import ThreadId
 from qioi.controller.slicing import SlicePeriod
 from qioi.daemon.assembly import choose_slices
-from qioi.daemon.ending import warn_of_left
+from qioi.daemon.service import JOURNALS
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.service import make_resizer
 from qioi.settings.config import load_config
@@ -29,7 +30,7 @@ def test_each_journal_that_is_left_is_said(
 ) -> None:
     if name is not None:
         (tmp_path / name).touch()
-    warn_of_left(tmp_path)
+    warn_of_left(tmp_path, JOURNALS, "qioi restore")
     nobody = cast("Any", None)  # a dry run asks no API server
     settings = {"dry_run": True, "state_dir": str(tmp_path), "kubernetes": {"node": "n1"}}
     (tmp_path / "qioi.yaml").write_text(json.dumps(settings))

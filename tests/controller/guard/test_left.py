@@ -10,7 +10,7 @@ import pytest
 from refusing import read_only
 
 from qioi.controller.guard.journal import Entry, Journal
-from qioi.controller.guard.left import read_left, still_left, store_left
+from qioi.controller.guard.left import read_left, still_left, store_left, warn_of_left
 from qioi.controller.levers.lever import GroupId
 
 ENTRY = Entry("g", "cpu.shares", GroupId(1, 2), 1024, (4096,))
@@ -126,3 +126,11 @@ def test_what_a_recovery_has_left_is_gone_on_with_where_it_can_be_read(journal: 
     assert still_left(journal) == ()
     journal.file.mkdir()
     assert still_left(journal) == ()
+
+
+def test_a_dry_run_names_each_journal_that_is_left(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_left(journal.file.parent, ("slices", journal.file.name), "qioi restore")
+    assert caplog.messages == [
+        f"a daemon before this one has left its journal {journal.file}: a dry run restores nothing; "
+        "then run `qioi restore`"
+    ]
