@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lock nothing of this host's: a real measurement may run beside the tests."""
+    folder = tmp_path_factory.mktemp("locks")
+    monkeypatch.setattr("qioi.lab.lock.lock_folder", lambda: folder)
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with one tracked file of code."""
