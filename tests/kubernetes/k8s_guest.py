@@ -17,9 +17,9 @@ from typing import IO, TypeVar
 
 from demo_k8s.control_plane import GUESTS_HOST, ControlPlane, until
 from demo_k8s.node import IMAGES, LOOPBACK, PAUSE, build_program, image_archive
-from demo_k8s.node_pods import Pods
 from demo_k8s.tools import path
 from guest_machine import Guest, UnavailableError, command_disk
+from k8s_node import Pods
 from k8s_nri import PLUGIN, build_plugin
 from systemd_machine import UnavailableError as NoRootError
 from systemd_machine import root_file_system
@@ -124,7 +124,7 @@ class NodeOfV2(Pods):
     """Its pods, and the machine that they are on."""
 
     def __init__(self, plane: ControlPlane, guest: Guest, terminal: IO[bytes]) -> None:
-        super().__init__(plane, GUEST)
+        self.plane, self.name = plane, GUEST
         self.guest = guest
         self._terminal = terminal
         self._asked = 0

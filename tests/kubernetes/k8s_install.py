@@ -15,9 +15,9 @@ import pytest
 import yaml
 from demo_k8s.control_plane import ControlPlane, lacking, until
 from demo_k8s.host import taken
-from demo_k8s.node import Node, image_archive
-from demo_k8s.node_pods import WORK
+from demo_k8s.node import WORK, image_archive
 from demo_k8s.tools import NRI_TOOLS, TOOLS, path
+from k8s_node import Node
 from k8s_nri import PLUGIN, build_plugin
 
 from qioi.processes.errors import LabError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from demo_k8s.node import Node
 from demo_k8s.objects import add_policy, policy_path
 from k8s_guest import NodeOfV2
+from k8s_node import Node
 from k8s_policy_objects import policy_status
 
 PAY = policy_path("default", "pay")

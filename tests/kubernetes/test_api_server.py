@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from demo_k8s.control_plane import PATIENCE, ControlPlane, until
 from demo_k8s.objects import add_policy, admit_pods, pods_path, policy_path, start_pod
+from k8s_node import stop_server
 from k8s_policy_objects import change_policy
 from msgspec.structs import replace
 
@@ -76,7 +77,7 @@ def test_the_server_is_away_and_comes_back(plane: ControlPlane, namespace: str, 
     with closing(Reflector(api, PATH, {}, copy.take)) as reflector:
         reflector.start()
         until(lambda: names(copy, namespace) == {"one"}, "what there is is seen")
-        plane.stop_server()
+        stop_server(plane)
         try:
             until(lambda: reflector.problem, "that it is away is said")
             assert "what was found stays" in str(reflector.problem)
@@ -299,7 +300,7 @@ def test_after_an_outage_no_node_is_lost_that_could_not_renew(
             reporter._round()
 
         round_at(0.0, 70.0)
-        plane.stop_server()
+        stop_server(plane)
         try:
             round_at(60.0, 700.0)
             assert reporter.problem
@@ -326,7 +327,7 @@ def test_what_may_be_outdated_is_not_looked_at(
             return looks is not None and looks.watched == {namespace} and looks.listed > 0
 
         until(watched, "its policies are watched, all others listed")
-        plane.stop_server()
+        stop_server(plane)
         try:
             until(lambda: cluster.view().looks is None, "the copy may be outdated")
         finally:

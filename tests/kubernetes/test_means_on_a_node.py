@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.host import CPU
-from demo_k8s.node import Node
 from demo_k8s.objects import pods_path
 from k8s_install import daemon_processes, install, log, uninstall, whole_node
+from k8s_node import Node, stop_server
 from k8s_policy import PAY, chosen, entry, shares, write_policy
 from k8s_policy_objects import change_policy
 from ports import free_ports
@@ -136,7 +136,7 @@ def test_nri_outlives_its_runtime(plugged: Node, crowded: Path) -> None:
 def test_a_killed_daemons_records_are_put_back_by_its_successor(plugged: Node, crowded: Path) -> None:
     become(plugged, crowded, 3000)
     processes = daemon_processes(plugged)
-    plugged.plane.stop_server()  # so that the successor knows of no policy for a while
+    stop_server(plugged.plane)  # so that the successor knows of no policy for a while
     try:
         for one in processes:
             os.kill(one, signal.SIGKILL)

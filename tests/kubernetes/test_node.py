@@ -18,7 +18,7 @@ from urllib.error import HTTPError, URLError
 import pytest
 from demo_k8s.control_plane import until
 from demo_k8s.host import CPU
-from demo_k8s.node import NODE, Node
+from demo_k8s.node import NODE
 from demo_k8s.objects import policy_path
 from k8s_install import (
     METRICS,
@@ -31,6 +31,7 @@ from k8s_install import (
     uninstall,
     whole_node,
 )
+from k8s_node import Node, stop_server
 from k8s_policy import PAY, shares, status, write_policy
 from k8s_policy_objects import change_policy, policy_status
 from ports import free_ports
@@ -214,7 +215,7 @@ def test_the_server_is_away_and_the_node_goes_on(daemon: Node, peer: tuple[Path,
     pod, _ = peer
     until(lambda: shares(pod) > 300, "the pod is raised")
     until(lambda: status(daemon).get("components"), "the status tells")
-    daemon.plane.stop_server()
+    stop_server(daemon.plane)
     began = time.monotonic()
     try:
         until(lambda: "asked again until it answers" in log(daemon), "that it is away is said")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from demo_k8s.control_plane import until
-from demo_k8s.node import Node
 from idle_host import need_idle_host
+from k8s_node import Node
 from k8s_policy import PAY, shares, status, write_policy
 from test_node import daemon, is_forgotten, node
 

@@ -179,7 +179,7 @@ WHOLE_NODE = """
 import sys
 from pathlib import Path
 from demo_k8s.control_plane import until
-from demo_k8s.node import Node
+from k8s_node import Node
 
 node = Node(Path(sys.argv[1]), int(sys.argv[2]))
 node.start()

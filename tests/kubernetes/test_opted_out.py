@@ -14,6 +14,7 @@ import pytest
 from demo_k8s.control_plane import ControlPlane, until
 from demo_k8s.objects import add_policy, admit_pods, pods_path, start_pod
 from k8s_account import account
+from k8s_node import stop_server
 from test_kubectl import run
 from waiting import PATIENCE
 
@@ -130,7 +131,7 @@ def test_a_server_that_comes_back_at_the_start_is_asked_again(
     plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     access = account(plane, "overlays/resize", "overlays-resize", tmp_path)
-    plane.stop_server()
+    stop_server(plane)
     with closing(Api(access)) as api, ThreadPoolExecutor(1) as pool:
         try:
             asked = pool.submit(resize_offer, True, api, 60.0)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from demo_k8s.control_plane import PATIENCE, ControlPlane, until
 from demo_k8s.objects import add_policy, policies_path, policy_path
+from k8s_node import stop_server
 from k8s_policy_objects import change_policy
 
 import qioi.kubernetes.policy_watch
@@ -117,7 +118,7 @@ def test_a_server_that_is_away_is_said_and_what_was_found_stays(
     monkeypatch.setattr(qioi.kubernetes.policy_watch, "EACH", 0.0)
     add(plane, namespace)
     with watching(api) as (watch, copy):
-        plane.stop_server()
+        stop_server(plane)
         try:
             until(lambda: watch.problem, "that it is away is said")
             assert "what was found stays" in str(watch.problem)
@@ -134,7 +135,7 @@ def test_a_namespace_that_is_followed_is_at_least_as_it_was_listed(
     monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", NEVER)
     add(plane, namespace)
     with watching(api) as (watch, copy):
-        plane.stop_server()
+        stop_server(plane)
         try:
             watch.follow({namespace})
             until(lambda: watch.problem, "that it is away is said")

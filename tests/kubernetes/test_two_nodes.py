@@ -15,9 +15,10 @@ import pytest
 import yaml
 from demo_k8s.control_plane import until
 from demo_k8s.host import CPU
-from demo_k8s.node import NODE, OTHER, Node
+from demo_k8s.node import NODE, OTHER
 from demo_k8s.objects import add_policy, install_kind
 from k8s_install import ROOT, whole_node
+from k8s_node import Node
 from k8s_policy import shares
 from k8s_policy_objects import policy_status
 from ports import free_ports

@@ -36,7 +36,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeOfV2]:
         plane.start()
         plane.start_controllers()
         with node_of_v2(plane, tmp_path_factory.mktemp("guest")) as node:
-            node.wait(node.is_ready, "the node is ready")
+            node.wait(lambda: node.plane.is_node_ready(GUEST), "the node is ready")
             yield node
     except UnavailableError as error:
         pytest.skip(f"no guest here: {error}")

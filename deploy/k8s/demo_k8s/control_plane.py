@@ -199,10 +199,6 @@ class ControlPlane:
         for name in ("scheduler", "manager"):
             self.processes.stop(name)
 
-    def stop_server(self) -> None:
-        """Kill the API server."""
-        self.processes.stop("apiserver", signal.SIGKILL)
-
     def ready(self) -> bool:
         """Whether the API server says that it is ready."""
         self.processes.check("apiserver")
@@ -210,6 +206,14 @@ class ControlPlane:
             return bool(self.call("GET", "/readyz", raw=True) == b"ok")
         except OSError:
             return False
+
+    def is_node_ready(self, name: str) -> bool:
+        """Whether a node is ready; raise if scheduler or controller manager has ended."""
+        for program in ("manager", "scheduler"):
+            self.processes.check(program)
+        nodes = self.call("GET", "/api/v1/nodes")["items"]
+        conditions = (c for n in nodes if n["metadata"]["name"] == name for c in n["status"].get("conditions", ()))
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
     def call(
         self, method: str, where: str, body: Any = None, *, raw: bool = False, kind: str = "application/json"

@@ -11,21 +11,21 @@ import contextlib
 import hashlib
 import json
 import os
-import signal
 import tarfile
 import time
 from io import BytesIO
 from pathlib import Path
 
 from demo_k8s.control_plane import ControlPlane, Processes, run, until
-from demo_k8s.host import CGROUPS, CPU, LOGS, Footprint
+from demo_k8s.host import CGROUPS, LOGS, Footprint
 from demo_k8s.images import ARCHITECTURE
-from demo_k8s.node_pods import WORK, Pods
 from demo_k8s.tools import path
 from qioi.processes.errors import LabError
 
 NODE, OTHER = "node-one", "node-two"
 PAUSE = "qioi.test/pause:1"
+#: The image of the tests' pods.
+WORK = "qioi.test/work:1"
 #: Both images of a node, with what their program is told to do by default.
 IMAGES = ((PAUSE, ["/program", "pause"]), (WORK, ["/program"]))
 #: The pods' network: none but the host's.
@@ -133,7 +133,7 @@ def own_address() -> str:
     return str(addresses[0])
 
 
-class Node(Pods):
+class Node:
     """A cluster of one node, or one more node of it ``beside`` the first. Ports from ``port`` on are used, 20 of them.
 
     ``tools`` holds the containerd to take, with its shim; without, it is Debian's, which has no NRI. The other node has
@@ -145,7 +145,8 @@ class Node(Pods):
         self.nri = folder / "nri"
         self._tools = tools
         self.port = port
-        super().__init__(beside.plane if beside else ControlPlane(folder, port), OTHER if beside else NODE)
+        self.plane: ControlPlane = beside.plane if beside else ControlPlane(folder, port)
+        self.name = OTHER if beside else NODE
         self.root = f"qioi-{OTHER}" if beside else ""
         self.logs = Path(f"{LOGS}-{OTHER}" if beside else LOGS)
         self._first = beside is None
@@ -156,11 +157,6 @@ class Node(Pods):
         self.containerd_socket = folder / "containerd.sock"
         self._footprint = Footprint(self.name, folder, self.root, self.logs)
         self._footprint.record()
-
-    @property
-    def _pods(self) -> str:
-        """The group of all its pods."""
-        return f"{self.root}/kubepods".lstrip("/")
 
     def start(self) -> None:
         """Start everything and wait until the node is ready."""
@@ -203,25 +199,17 @@ class Node(Pods):
                         "--cert-dir", self.folder / "kubelet-certificates"],
         )  # fmt: skip
 
-    def stop_kubelet(self) -> None:
-        """End the kubelet; its pods go on."""
-        self.processes.stop("kubelet")
-
     def start_containerd(self) -> None:
         """Start containerd and wait until it answers."""
         self.processes.start("containerd", [self._tools / "containerd", "--config", self.folder / "containerd.toml"],
                              PATH=f"{self._tools}:{os.environ['PATH']}")  # fmt: skip
         until(self._answers, "containerd answers")
 
-    def stop_containerd(self, number: int = signal.SIGTERM) -> None:
-        """Containers go on: each has a shim of its own."""
-        self.processes.stop("containerd", number)
-
     def is_ready(self) -> bool:
         """Whether the node is ready; raise if containerd or the kubelet has ended."""
         for name in ("containerd", "kubelet"):
             self.processes.check(name)
-        return super().is_ready()
+        return self.plane.is_node_ready(self.name)
 
     def _start_containerd(self) -> None:
         config = self.folder / "containerd.toml"
@@ -266,25 +254,10 @@ plugin_config_path = "{self.folder}/nri-config"
             return True
         return False
 
-    def record(self, container: str) -> int:
-        """Give the shares that containerd itself has on record of a container."""
-        spec = json.loads(self._ctr("containers", "info", container))["Spec"]
-        return int(spec["linux"]["resources"]["cpu"]["shares"])
-
     def import_image(self, archive: Path) -> None:
         """Import an image and remove its archive."""
         self._ctr("images", "import", archive)
         archive.unlink()
-
-    # ---- what tests do with it
-
-    def groups(self, name: str, namespace: str = "default") -> tuple[Path, Path]:
-        """Give the pod's and its first container's control groups, as they are found on the disk."""
-        pod = self.pod(name, namespace)
-        (group,) = CPU.glob(f"{self._pods}/**/pod{pod['metadata']['uid']}")
-        first = pod["spec"]["containers"][0]["name"]
-        (status,) = (one for one in pod["status"]["containerStatuses"] if one["name"] == first)
-        return group, group / status["containerID"].partition("://")[2]
 
     def close(self) -> None:
         """End everything and remove what it made on this host. LabError names what is left."""

@@ -1,29 +1,23 @@
-"""Pods of the tests on one node of a cluster, as its API server has them."""
+"""What tests do with a node: they run pods on it, look at their groups and records, and end its programs."""
 
 from __future__ import annotations
 
+import json
+import signal
+from pathlib import Path
 from typing import Any
 
+from demo_k8s import node
 from demo_k8s.control_plane import ControlPlane
-
-#: The image of the tests' pods; its one program is demo_k8s.node's.
-WORK = "qioi.test/work:1"
+from demo_k8s.host import CPU
+from demo_k8s.node import WORK
 
 
 class Pods:
-    """Pods of one node, on its network."""
+    """Pods of one node, on its network, as the API server has them."""
 
-    def __init__(self, plane: ControlPlane, name: str) -> None:
-        self.plane = plane
-        self.name = name
-
-    def is_ready(self) -> bool:
-        """Whether the node is ready."""
-        for name in ("manager", "scheduler"):
-            self.plane.processes.check(name)
-        nodes = self.plane.call("GET", "/api/v1/nodes")["items"]
-        conditions = (c for n in nodes if n["metadata"]["name"] == self.name for c in n["status"].get("conditions", ()))
-        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    plane: ControlPlane
+    name: str
 
     def run_pod(
         self, name: str, args: list[str], *, namespace: str = "default", labels: dict[str, str] | None = None,
@@ -58,3 +52,38 @@ class Pods:
     def delete_pod(self, name: str, namespace: str = "default") -> None:
         """Delete a pod without a grace period."""
         self.plane.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", {"gracePeriodSeconds": 0})
+
+
+class Node(Pods, node.Node):
+    """A cluster of one node, or one more node of it, as tests use it."""
+
+    def stop_kubelet(self) -> None:
+        """End the kubelet; its pods go on."""
+        self.processes.stop("kubelet")
+
+    def stop_containerd(self, number: int = signal.SIGTERM) -> None:
+        """Containers go on: each has a shim of its own."""
+        self.processes.stop("containerd", number)
+
+    def record(self, container: str) -> int:
+        """Give the shares that containerd itself has on record of a container."""
+        spec = json.loads(self._ctr("containers", "info", container))["Spec"]
+        return int(spec["linux"]["resources"]["cpu"]["shares"])
+
+    @property
+    def _pods(self) -> str:
+        """The group of all its pods."""
+        return f"{self.root}/kubepods".lstrip("/")
+
+    def groups(self, name: str, namespace: str = "default") -> tuple[Path, Path]:
+        """Give the pod's and its first container's control groups, as they are found on the disk."""
+        pod = self.pod(name, namespace)
+        (group,) = CPU.glob(f"{self._pods}/**/pod{pod['metadata']['uid']}")
+        first = pod["spec"]["containers"][0]["name"]
+        (status,) = (one for one in pod["status"]["containerStatuses"] if one["name"] == first)
+        return group, group / status["containerID"].partition("://")[2]
+
+
+def stop_server(plane: ControlPlane) -> None:
+    """Kill the API server."""
+    plane.processes.stop("apiserver", signal.SIGKILL)
