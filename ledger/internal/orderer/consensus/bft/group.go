@@ -81,6 +81,9 @@ func (c Checkpoint) Equal(other Checkpoint) bool {
 	return c.Epoch == other.Epoch && c.Seq == other.Seq && c.State == other.State && c.Next.Equal(other.Next)
 }
 
+// Point is the checkpoint of whatever has one, as a certificate has.
+func (c Checkpoint) Point() Checkpoint { return c }
+
 // Ends reports whether the checkpoint ends its epoch.
 func (c Checkpoint) Ends() bool { return c.Next.Epoch != c.Epoch }
 

@@ -8,7 +8,7 @@ import (
 // Admit takes a transaction that a client has handed to this replica, which has a while to be ordered before it is relayed.
 // It is refused where the configuration does not allow it, or too much waits. Admit reports whether to bring it to the
 // leader: not where it is decided, or this replica has brought it before.
-func (r *Replica) Admit(tx []byte, digest bft.Digest, while bft.Time, decided func(bft.Digest) bool) bool {
+func (r *Replica[S]) Admit(tx []byte, digest bft.Digest, while bft.Time, decided func(bft.Digest) bool) bool {
 	config, ok := r.Oracle.Check(tx)
 	switch {
 	case !ok: // the orderer has let it in
@@ -26,7 +26,7 @@ func (r *Replica) Admit(tx []byte, digest bft.Digest, while bft.Time, decided fu
 }
 
 // Bring hands a client's transaction to the leader.
-func (r *Replica) Bring(tx []byte) {
+func (r *Replica[S]) Bring(tx []byte) {
 	m := &bft.Request{Txs: [][]byte{tx}}
 	switch {
 	case r.Leads():
@@ -38,18 +38,18 @@ func (r *Replica) Bring(tx []byte) {
 }
 
 // Remind brings the leader a transaction that it should have.
-func (r *Replica) Remind(tx []byte) { r.Send(r.Leader(), &bft.Request{Txs: [][]byte{tx}}) }
+func (r *Replica[S]) Remind(tx []byte) { r.Send(r.Leader(), &bft.Request{Txs: [][]byte{tx}}) }
 
 // Relay brings to all replicas what a client has handed to this one and the leader takes long for. The rest of it waits for a
 // while.
-func (r *Replica) Relay(while bft.Time) {
+func (r *Replica[S]) Relay(while bft.Time) {
 	if txs := r.Pending.Relay(r.Now, while); len(txs) > 0 {
 		r.Broadcast(&bft.Request{Txs: txs})
 	}
 }
 
 // Forward brings to a new leader all that this replica's clients wait for.
-func (r *Replica) Forward() {
+func (r *Replica[S]) Forward() {
 	if r.Leads() {
 		return
 	}

@@ -1,5 +1,5 @@
-// Package base is what the cores that tolerate liars have in common: a replica's place in its group, what a step of it makes,
-// and how it brings to the leader what its clients wait for.
+// Package base is what the cores that tolerate liars have in common: a replica's place in its group, how far it has come, what
+// a step of it makes, how it learns what it misses, and how it brings to the leader what its clients wait for.
 package base
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/suspect"
 )
 
-// Replica is embedded in a core, which alone changes its fields.
-type Replica struct {
+// Replica is embedded in a core, which alone changes its fields. S is what makes a checkpoint of the protocol's stable.
+type Replica[S Stable] struct {
 	Protocol string // that a fault names
 	ID       bft.ID
 	Oracle   bft.Oracle
@@ -26,56 +26,44 @@ type Replica struct {
 	Pending *pool.Pool
 	Suspect suspect.Timer
 
-	asked uint64 // counts requests for entries, so that each goes to another replica
+	Progress[S]
+	Help
 }
 
 // Member reports whether it is one of the group.
-func (r *Replica) Member() bool { return r.Group.Index(r.ID) >= 0 }
+func (r *Replica[S]) Member() bool { return r.Group.Index(r.ID) >= 0 }
 
 // Leader is who leads the view.
-func (r *Replica) Leader() bft.ID { return r.Group.Leader(r.InView) }
+func (r *Replica[S]) Leader() bft.ID { return r.Group.Leader(r.InView) }
 
 // Leads reports whether it leads a view that has begun.
-func (r *Replica) Leads() bool { return r.Active && r.Leader() == r.ID }
+func (r *Replica[S]) Leads() bool { return r.Active && r.Leader() == r.ID }
 
 // Persist has a record be durable before anything else of this step happens.
-func (r *Replica) Persist(record bft.Record) { r.Out.Persist = append(r.Out.Persist, record) }
+func (r *Replica[S]) Persist(record bft.Record) { r.Out.Persist = append(r.Out.Persist, record) }
 
 // Send has a message leave for another replica, or a client.
-func (r *Replica) Send(to bft.ID, m bft.Message) {
+func (r *Replica[S]) Send(to bft.ID, m bft.Message) {
 	if to != r.ID && to != 0 {
 		r.Out.Send = append(r.Out.Send, bft.Outgoing{To: to, Message: m})
 	}
 }
 
 // Broadcast has a message leave for all other members.
-func (r *Replica) Broadcast(m bft.Message) {
+func (r *Replica[S]) Broadcast(m bft.Message) {
 	for _, id := range r.Group.Members {
 		r.Send(id, m)
 	}
 }
 
 // Fault stops the replica. The first fault of a step counts.
-func (r *Replica) Fault(format string, args ...any) {
+func (r *Replica[S]) Fault(format string, args ...any) {
 	if r.Out.Fault == nil {
 		r.Out.Fault = fmt.Errorf(r.Protocol+": "+format, args...)
 	}
 }
 
 // SignedBy reports whether the signatures are of at least a quorum of different members of g.
-func (r *Replica) SignedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
+func (r *Replica[S]) SignedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
 	return g.Signed(r.Oracle, g.Quorum(), statement, signatures)
-}
-
-// Want asks for an entry, another replica each time.
-func (r *Replica) Want(seq uint64, digest bft.Digest) {
-	m := &bft.Want{Epoch: r.Group.Epoch, Seq: seq, Digest: digest}
-	for range r.Group.Members {
-		to := r.Group.Leader(r.InView + r.asked)
-		r.asked++
-		if to != r.ID {
-			r.Send(to, m)
-			return
-		}
-	}
 }

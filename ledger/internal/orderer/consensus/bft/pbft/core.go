@@ -55,66 +55,48 @@ type Config struct {
 
 // Core is one replica. It is made by New, and driven by Step alone.
 type Core struct {
-	base.Replica
+	base.Replica[bft.Certificate]
 	cfg Config
 
-	start     bft.Certificate   // that the epoch began with
-	ends      []bft.Certificate // of the epochs before, by epoch
-	base      uint64            // sequence numbers up to it are settled by the new view; proposals begin after it
-	next      uint64            // the next sequence number that this leader gives
+	base      uint64 // sequence numbers up to it are settled by the new view; proposals begin after it
+	next      uint64 // the next sequence number that this leader gives
 	pacer     pace.Pacer
 	proposeAt bft.Time // when what waits may be proposed; 0: nothing waits for that
 	closing   uint64   // sequence number of a configuration that is accepted in this view; 0: none
 
-	slots    map[uint64]*slot
-	applied  uint64
-	here     uint64              // the state is durable up to there
-	foreseen uint64              // up to there nobody waits for what is decided, where the ledger has not followed
-	ahead    map[bft.Digest]bool // the transactions of these
-	closed   bool                // the entry at applied is a configuration, whose checkpoint is not stable yet
-	last     uint64
-	stable   bft.Certificate
-	settled  uint64   // slots up to it are forgotten
-	fetching uint64   // sequence number of the certificate that is being fetched; 0: none
-	behind   bft.Time // when to fetch what is stable and not applied; 0: it is applied
+	slots map[uint64]*slot
+	ahead map[bft.Digest]bool // the transactions of what is foreseen
 
 	spares  spares
 	votes   *vouch.Votes[bft.Checkpoint]
-	own     []bft.Checkpoint // that this replica has vouched for, above stable, ascending
+	own     []bft.Checkpoint // that this replica has vouched for, above Stable, ascending
 	changes []*ViewChange    // by member: the latest
 	proofs  []proof          // of what it holds prepared
 	askAt   []bft.Time       // when it may be asked for what its change names and is not here
 	newView *NewView         // of the view that is active, where we have it
 
-	statusAt    bft.Time
-	appliedThen uint64      // applied when the status was due last
-	replies     bft.Replies // to statuses
-	ration      bft.Ration  // of entries that others ask for
-	suspicions  uint64
-	askedAt     bft.Time     // when one of an epoch before told its status
-	first       []bft.Record // that the first step persists
-	resync      bool         // the state at applied is to be asked for again
+	appliedThen uint64 // Applied when the status was due last
 }
 
 // New starts a replica that has kept records.
 func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
 	c := &Core{
-		Replica: base.Replica{
+		Replica: base.Replica[bft.Certificate]{
 			Protocol: "pbft", ID: cfg.ID, Oracle: oracle, Group: cfg.Group, Active: true,
-			Pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
+			Pending:  pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
+			Progress: base.Progress[bft.Certificate]{Applied: state.Applied, Here: state.Applied, Closed: state.Closed, Last: state.Applied},
+			Help:     base.Help{Ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed}},
 		},
-		cfg:   cfg,
-		slots: map[uint64]*slot{}, ahead: map[bft.Digest]bool{}, ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed},
-		applied: state.Applied, here: state.Applied, closed: state.Closed, last: state.Applied,
+		cfg: cfg, slots: map[uint64]*slot{}, ahead: map[bft.Digest]bool{},
 	}
-	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
+	c.Stable.Next, c.Start.Next = cfg.Group, cfg.Group
 	c.pacer = pace.Pacer{Interval: cfg.Pace, Most: cfg.MostPace}
 	c.beginSparing(state.Applied)
 	c.resetEpoch()
 	if len(records) == 0 && state.Begin.Seq > 0 {
-		c.stable = bft.Certificate{Checkpoint: state.Begin}
+		c.Stable = bft.Certificate{Checkpoint: state.Begin}
 		c.enter()
-		c.first = []bft.Record{&StableRecord{Certificate: c.stable}, &ViewRecord{Epoch: c.Group.Epoch, Active: true, Base: c.base}}
+		c.First = []bft.Record{&StableRecord{Certificate: c.Stable}, &ViewRecord{Epoch: c.Group.Epoch, Active: true, Base: c.base}}
 	}
 	c.restore(records)
 	return c
@@ -138,15 +120,7 @@ func (c *Core) clock() time.Time { return time.Time{}.Add(c.Now) }
 
 // Step implements bft.Core.
 func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
-	c.Now, c.Out = max(now, c.Now), bft.Effects{}
-	for _, r := range c.first {
-		c.Persist(r)
-	}
-	c.first = nil
-	if c.resync {
-		c.resync = false
-		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: c.applied, Sync: true})
-	}
+	c.BeginStep(now)
 	switch in := in.(type) {
 	case bft.Submit:
 		c.submit(in.Tx)
@@ -162,18 +136,11 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.applyDecided()
 	c.propose()
 	c.watch()
-	c.Out.Refused = append(c.Out.Refused, c.Pending.Refused()...)
-	c.Out.Deadline = c.deadline()
-	return c.Out
+	return c.EndStep(c.lateAt(), c.proposeAt)
 }
 
 // View implements bft.Core.
-func (c *Core) View() bft.View {
-	return bft.View{
-		Group: c.Group, View: c.InView, Leader: c.Leader(), Active: c.Active, Fetching: c.fetching != 0, Applied: c.applied,
-		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots), Pending: c.Pending.Len(), Suspicions: c.suspicions, Asked: c.askedAt,
-	}
-}
+func (c *Core) View() bft.View { return c.ViewOf(len(c.slots)) }
 
 func (c *Core) receive(from bft.ID, m bft.Message) {
 	if from == c.Leader() {

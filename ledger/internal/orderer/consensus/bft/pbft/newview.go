@@ -87,10 +87,10 @@ func (c *Core) install(m *NewView) {
 	}
 	c.Active, c.newView = true, m
 	c.base = base.Seq + uint64(len(chosen))
-	c.next, c.last = c.base+1, max(c.applied, c.base)
-	c.beginSparing(c.last)
+	c.next, c.Last = c.base+1, max(c.Applied, c.base)
+	c.beginSparing(c.Last)
 	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: c.InView, Active: true, Base: c.base})
-	c.statusAt = c.Now + c.cfg.Resend
+	c.StatusAt = c.Now + c.cfg.Resend
 	for i, ch := range chosen {
 		c.acceptChoice(base.Seq+1+uint64(i), ch, bodies[base.Seq+1+uint64(i)])
 	}

@@ -66,17 +66,9 @@ func (s *slot) body(d bft.Digest) *bft.Entry {
 // preparedIn reports whether a quorum has voted in that view.
 func (s *slot) preparedIn(view uint64) bool { return s.prepared != nil && s.prepared.View == view }
 
-// floor is the sequence number above which slots are kept.
-func (c *Core) floor() uint64 {
-	if c.fetching != 0 {
-		return c.fetching
-	}
-	return min(c.applied, c.stable.Seq)
-}
-
 // slot makes room for a sequence number; nil: it is outside of the window.
 func (c *Core) slot(seq uint64) *slot {
-	if seq == 0 || seq <= c.floor() || seq > c.stable.Seq+c.cfg.Window {
+	if seq == 0 || seq <= c.Floor() || seq > c.Stable.Seq+c.cfg.Window {
 		return nil
 	}
 	s := c.slots[seq]
@@ -90,9 +82,9 @@ func (c *Core) slot(seq uint64) *slot {
 // propose makes entries of what waits, as long as this replica leads, may have more under way, and it is time for more.
 func (c *Core) propose() {
 	c.proposeAt = 0
-	for c.Leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.configured() {
-		c.next = max(c.next, c.base+1, c.stable.Seq+1)
-		if c.next > c.stable.Seq+c.cfg.Window || c.next > c.applied+c.cfg.Overlap {
+	for c.Leads() && c.closing == 0 && !c.Closed && c.Fetching == 0 && c.Configured() {
+		c.next = max(c.next, c.base+1, c.Stable.Seq+1)
+		if c.next > c.Stable.Seq+c.cfg.Window || c.next > c.Applied+c.cfg.Overlap {
 			return
 		}
 		if wait := c.pacer.Wait(c.clock()); wait > 0 {
@@ -118,7 +110,7 @@ func (c *Core) propose() {
 		if s == nil {
 			return
 		}
-		c.pacer.Proposed(c.clock(), c.crowds(entry) || seq > c.applied+1)
+		c.pacer.Proposed(c.clock(), c.crowds(entry) || seq > c.Applied+1)
 		c.pacer.Appended(seq, c.clock())
 		c.accept(seq, s, entry.Digest(), entry)
 		proposal := &PrePrepare{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, Entry: entry}
@@ -139,10 +131,10 @@ func (c *Core) crowds(e *bft.Entry) bool {
 }
 
 // begun reports whether others have this view's beginning. It waits for the disk, and a proposal that overtakes it is dropped.
-func (c *Core) begun() bool { return c.applied > c.base || c.InView == 0 && c.base == 0 }
+func (c *Core) begun() bool { return c.Applied > c.base || c.InView == 0 && c.base == 0 }
 
 func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
-	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Active || !c.Member() || m.Seq <= c.base || m.Seq > c.here+2*c.cfg.Window {
+	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Active || !c.Member() || m.Seq <= c.base || m.Seq > c.Here+2*c.cfg.Window {
 		return
 	}
 	if c.closing != 0 && m.Seq > c.closing {
@@ -197,7 +189,7 @@ func (c *Core) accept(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) 
 // take is accept's part that promises nothing.
 func (c *Core) take(seq uint64, s *slot, digest bft.Digest, entry *bft.Entry) {
 	s.accepted, s.view, s.digest, s.entry, s.since = true, c.InView, digest, entry, c.Now
-	c.last = max(c.last, seq)
+	c.Last = max(c.Last, seq)
 	if entry == nil {
 		return
 	}
@@ -335,7 +327,7 @@ func (c *Core) decide(seq uint64, s *slot, view uint64, digest bft.Digest) {
 	body := s.body(digest)
 	c.timeDecided(s, digest)
 	s.decided, s.decidedIn, s.decision, s.decidedEntry = true, view, digest, body
-	c.last = max(c.last, seq)
+	c.Last = max(c.Last, seq)
 	if body == nil {
 		c.Want(seq, digest)
 	}

@@ -37,28 +37,28 @@ func (*VoteRecord) Kind() string     { return "vote" }
 
 // restore takes up where the records end.
 func (c *Core) restore(records []bft.Record) {
-	closed, applied := c.closed, c.applied
+	closed, applied := c.Closed, c.Applied
 	for _, r := range records {
 		c.replay(r)
 	}
-	c.applied = applied
+	c.Applied = applied
 	// The configuration that the state ends with has opened its epoch already.
-	c.closed = closed && c.applied > c.start.Seq
-	c.settled = c.floor()
+	c.Closed = closed && c.Applied > c.Start.Seq
+	c.Settled = c.Floor()
 	for seq := range c.slots {
-		if seq <= c.settled {
+		if seq <= c.Settled {
 			delete(c.slots, seq)
 		}
 	}
-	c.last = max(c.last, c.applied)
-	if c.applied < c.stable.Seq {
-		c.behind = 1
+	c.Last = max(c.Last, c.Applied)
+	if c.Applied < c.Stable.Seq {
+		c.Behind = 1
 	}
-	for len(c.own) > 0 && c.own[0].Seq <= c.stable.Seq {
+	for len(c.own) > 0 && c.own[0].Seq <= c.Stable.Seq {
 		c.own = c.own[1:]
 	}
-	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.applied
-	c.resync = !vouched && c.applied > c.stable.Seq && (c.closed || c.boundary(c.applied))
+	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.Applied
+	c.Resync = !vouched && c.Applied > c.Stable.Seq && (c.Closed || c.Boundary(c.Applied, c.cfg.Interval))
 	if at := c.Group.Index(c.ID); at >= 0 {
 		for _, cp := range c.own {
 			c.votes.Add(at, cp.Seq, cp, c.Oracle.Sign(CheckpointStatement(c.cfg.Domain, cp)))
@@ -69,14 +69,14 @@ func (c *Core) restore(records []bft.Record) {
 	}
 	c.Out = bft.Effects{}
 	c.enterNext()
-	c.first = append(c.first, c.Out.Persist...) // a crash came between the end of an epoch and the record of the next
+	c.First = append(c.First, c.Out.Persist...) // a crash came between the end of an epoch and the record of the next
 	c.Out = bft.Effects{}
 }
 
 func (c *Core) replay(r bft.Record) {
 	switch r := r.(type) {
 	case *StableRecord:
-		c.stable = r.Certificate
+		c.Stable = r.Certificate
 	case *ViewRecord:
 		if r.Epoch != c.Group.Epoch {
 			c.enter()
@@ -84,14 +84,14 @@ func (c *Core) replay(r bft.Record) {
 		}
 		c.turn(r.View)
 		c.Active, c.base, c.next = r.Active, r.Base, r.Base+1
-		c.last = r.Base
+		c.Last = r.Base
 	case *AcceptRecord:
 		s := c.slot(r.Seq)
 		if s == nil || r.Epoch != c.Group.Epoch {
 			return
 		}
 		s.accepted, s.view, s.digest, s.entry = true, r.View, r.Digest, r.Entry
-		c.last, c.next = max(c.last, r.Seq), max(c.next, r.Seq+1)
+		c.Last, c.next = max(c.Last, r.Seq), max(c.next, r.Seq+1)
 		if r.Entry != nil {
 			if r.Entry.Config {
 				c.closing = r.Seq
@@ -121,18 +121,18 @@ func (c *Core) replay(r bft.Record) {
 // Records implements bft.Core.
 func (c *Core) Records() []bft.Record {
 	var records []bft.Record
-	for _, end := range c.ends {
+	for _, end := range c.Ends {
 		records = append(records, &StableRecord{Certificate: end}, &ViewRecord{Epoch: end.Next.Epoch, Active: true, Base: end.Seq})
 	}
-	if c.stable.Seq > c.start.Seq {
-		records = append(records, &StableRecord{Certificate: c.stable})
+	if c.Stable.Seq > c.Start.Seq {
+		records = append(records, &StableRecord{Certificate: c.Stable})
 	}
 	for _, cp := range c.own {
 		records = append(records, &VoteRecord{Checkpoint: cp})
 	}
 	// What is prepared was accepted in its own view.
 	epoch := c.Group.Epoch
-	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
+	for seq := c.Floor() + 1; seq <= c.Stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil && s.prepared != nil {
 			records = append(records,
 				&AcceptRecord{Epoch: epoch, View: s.prepared.View, Seq: seq, Digest: s.prepared.Digest, Entry: s.preparedEntry},
@@ -140,7 +140,7 @@ func (c *Core) Records() []bft.Record {
 		}
 	}
 	records = append(records, &ViewRecord{Epoch: epoch, View: c.InView, Active: c.Active, Base: c.base})
-	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
+	for seq := c.Floor() + 1; seq <= c.Stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil && s.accepted && !s.unvoted {
 			records = append(records, &AcceptRecord{Epoch: epoch, View: s.view, Seq: seq, Digest: s.digest, Entry: s.entry})
 		}

@@ -108,9 +108,9 @@ func (c *Core) stepIn(seq, least uint64) {
 			p.spell = 0
 		}
 		p.spell = min(max(2*p.spell, least), c.mostSpell())
-		p.until = c.last + p.spell
+		p.until = c.Last + p.spell
 	}
-	c.spares.due = c.last
+	c.spares.due = c.Last
 }
 
 // castLate votes for what was taken without a vote, if it would have done so at once.

@@ -1,21 +1,24 @@
 package pbft
 
-import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+import (
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
+)
 
 // sendStatus tells where this replica stands, and asks again for what it misses.
 func (c *Core) sendStatus() {
-	c.statusAt = c.Now + c.cfg.Resend
+	c.StatusAt = c.Now + c.cfg.Resend
 	if !c.busy() {
-		c.statusAt += (bft.IdleResends - 1) * c.cfg.Resend
+		c.StatusAt += (bft.IdleResends - 1) * c.cfg.Resend
 	}
-	m := &Status{Epoch: c.Group.Epoch, View: c.InView, Active: c.Active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
+	m := &Status{Epoch: c.Group.Epoch, View: c.InView, Active: c.Active, Stable: c.Stable.Seq, Applied: c.Applied, Last: c.Last}
 	for i := range uint64(64) {
-		if s := c.slots[c.applied+1+i]; s != nil && s.accepted && s.entry != nil {
+		if s := c.slots[c.Applied+1+i]; s != nil && s.accepted && s.entry != nil {
 			m.Seen |= 1 << i
 		}
 	}
 	c.Broadcast(m)
-	for seq := c.floor() + 1; seq <= c.last; seq++ {
+	for seq := c.Floor() + 1; seq <= c.Last; seq++ {
 		s := c.slots[seq]
 		if s == nil {
 			continue
@@ -34,13 +37,13 @@ func (c *Core) sendStatus() {
 // an answer would bring again what is under way.
 func (c *Core) progresses() bool {
 	before := c.appliedThen
-	c.appliedThen = c.applied
-	return c.applied > before && c.Active && !c.closed && c.fetching == 0 && c.behind == 0 && len(c.own) < 2
+	c.appliedThen = c.Applied
+	return c.Applied > before && c.Active && !c.Closed && c.Fetching == 0 && c.Behind == 0 && len(c.own) < 2
 }
 
 // busy reports whether the replica waits for something that messages of others would bring.
 func (c *Core) busy() bool {
-	return !c.Active || c.Pending.Len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0
+	return c.Busy() || len(c.own) > 0
 }
 
 func (c *Core) onWant(from bft.ID, m *bft.Want) {
@@ -48,7 +51,7 @@ func (c *Core) onWant(from bft.ID, m *bft.Want) {
 		return
 	}
 	if s := c.slots[m.Seq]; s != nil {
-		if body := s.body(m.Digest); body != nil && c.ration.Take(from, c.Now, body.Size()) {
+		if body := s.body(m.Digest); body != nil && c.Ration.Take(from, c.Now, body.Size()) {
 			c.Send(from, &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
 		}
 	}
@@ -94,19 +97,14 @@ func (c *Core) named(seq uint64, digest bft.Digest) bool {
 
 // onStatus sends what the other one misses.
 func (c *Core) onStatus(from bft.ID, m *Status) {
-	if !c.replies.Due(from, c.Group, c.Now, c.cfg.Resend) {
+	at := base.Standing{Epoch: m.Epoch, View: m.View, Stable: m.Stable, Last: m.Last}
+	if !c.Hears(from, at, c.cfg.Resend) {
 		return
 	}
-	if m.Epoch < c.Group.Epoch {
-		c.askedAt = c.Now
+	if c.Lacks(at) {
+		c.Send(from, &Proof{Certificates: c.Proof(m.Epoch)})
 	}
-	if m.Epoch > c.Group.Epoch || m.Epoch == c.Group.Epoch && (m.View > c.InView || m.Last > c.last || m.Stable > c.stable.Seq) {
-		c.statusAt = min(c.statusAt, c.Now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
-	}
-	if m.Epoch < c.Group.Epoch || m.Epoch == c.Group.Epoch && m.Stable < c.stable.Seq {
-		c.Send(from, c.proof(m.Epoch))
-	}
-	if m.Epoch != c.Group.Epoch || c.Group.Index(from) < 0 || !c.Member() {
+	if !c.Together(from, m.Epoch) {
 		return
 	}
 	switch {
@@ -123,20 +121,6 @@ func (c *Core) onStatus(from bft.ID, m *Status) {
 		}
 	}
 	c.resend(from, m)
-}
-
-// proof is what one in that epoch needs to believe the stable checkpoint.
-func (c *Core) proof(epoch uint64) *Proof {
-	m := &Proof{}
-	for _, end := range c.ends {
-		if end.Epoch >= epoch {
-			m.Certificates = append(m.Certificates, end)
-		}
-	}
-	if c.stable.Seq > c.start.Seq {
-		m.Certificates = append(m.Certificates, c.stable)
-	}
-	return m
 }
 
 // resend repeats this replica's votes for entries that the other one has not applied.
@@ -156,7 +140,7 @@ func (c *Core) resend(to bft.ID, m *Status) {
 				c.stepIn(seq, c.stillFor()) // who asks has waited long, and may have to again
 			}
 		case together && s.accepted && s.entry != nil:
-			if v := s.prepares[at]; c.Leads() && seq > c.base && m.Seen&(1<<i) == 0 && c.ration.Take(to, c.Now, s.entry.Size()) {
+			if v := s.prepares[at]; c.Leads() && seq > c.base && m.Seen&(1<<i) == 0 && c.Ration.Take(to, c.Now, s.entry.Size()) {
 				c.Send(to, &PrePrepare{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, Entry: s.entry, Signature: v.signature})
 			} else {
 				c.Send(to, &Prepare{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, Digest: s.digest, Signature: v.signature})
@@ -169,25 +153,4 @@ func (c *Core) resend(to bft.ID, m *Status) {
 			c.Send(to, &Commit{Epoch: c.Group.Epoch, View: v.view, Seq: seq, Digest: v.digest})
 		}
 	}
-}
-
-// deadline is when time alone asks for something next.
-func (c *Core) deadline() bft.Time {
-	at := c.statusAt
-	if c.Suspect.At != 0 {
-		at = min(at, c.Suspect.At)
-	}
-	if c.behind != 0 {
-		at = min(at, c.behind)
-	}
-	if late := c.lateAt(); late != 0 {
-		at = min(at, late)
-	}
-	if c.proposeAt != 0 {
-		at = min(at, c.proposeAt)
-	}
-	if relay := c.Pending.RelayAt(); relay != 0 && c.Member() {
-		at = min(at, relay)
-	}
-	return max(at, c.Now+1)
 }

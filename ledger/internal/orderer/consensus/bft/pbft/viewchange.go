@@ -9,18 +9,18 @@ import (
 // watch does what time alone asks for.
 func (c *Core) watch() {
 	c.watchLeader()
-	if c.behind != 0 && c.Now >= c.behind {
+	if c.Behind != 0 && c.Now >= c.Behind {
 		c.fetch()
 	}
 	if c.Member() {
 		c.Relay(c.cfg.Timeout / 2)
 	}
-	if at := c.Now + c.cfg.Resend; c.statusAt > at && c.busy() {
-		c.statusAt = at
+	if at := c.Now + c.cfg.Resend; c.StatusAt > at && c.busy() {
+		c.StatusAt = at
 	}
-	if c.Now >= c.statusAt {
+	if c.Now >= c.StatusAt {
 		if c.progresses() && c.busy() {
-			c.statusAt = c.Now + c.cfg.Resend
+			c.StatusAt = c.Now + c.cfg.Resend
 		} else {
 			c.sendStatus()
 		}
@@ -28,44 +28,24 @@ func (c *Core) watch() {
 }
 
 func (c *Core) watchLeader() {
-	c.Suspect.At = 0
-	if c.Leads() {
-		c.Suspect.Heard(c.Now)
+	oldest, works := c.AwaitsLeader(false, c.leave)
+	if !works {
+		return
 	}
-	oldest := c.Pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
-	switch {
-	case !c.Member() || c.fetching != 0:
-		c.Suspect.Rest(c.Now)
-	case !c.Active:
-		c.Suspect.Rest(c.Now)
-		if c.Suspect.BeginsLate(c.Now) {
-			c.leave(c.InView + 1)
-		}
-		if !c.Active {
-			c.Suspect.Await()
-		}
-	case c.closed:
+	under := c.UnderWay()
+	if c.Closed {
 		// Replicas that lack an entry of this epoch may need a view in which it is voted for again: who has applied it, and was
 		// restarted since, no longer has the votes that decided it.
-		if c.Suspect.Look(c.Now, nil, c.applied, c.Remind) && c.Suspect.Late(c.Now) {
-			c.leave(c.InView + 1)
-		}
-	case c.Suspect.Look(c.Now, oldest, c.underWay(), c.Remind) && c.Suspect.Late(c.Now):
+		oldest, under = nil, c.Applied
+	}
+	if c.Suspect.Look(c.Now, oldest, under, c.Remind) && c.Suspect.Late(c.Now) {
 		c.leave(c.InView + 1)
 	}
 }
 
-// underWay is the entry that is to be decided or applied next, where it is accepted; 0: it is not.
-func (c *Core) underWay() uint64 {
-	if done := max(c.applied, c.foreseen); c.last > done {
-		return done + 1
-	}
-	return 0
-}
-
 // leave gives up all views before this one.
 func (c *Core) leave(view uint64) {
-	c.suspicions++
+	c.Suspicions++
 	c.Suspect.GaveUp()
 	c.turn(view)
 	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: view})
@@ -82,8 +62,8 @@ func (c *Core) turn(view uint64) {
 	c.InView, c.Active, c.newView, c.closing, c.base = view, false, nil, 0, 0
 	c.Suspect.Turn()
 	c.pacer.Forget()
-	c.beginSparing(c.applied) // the leader before could have entries take long
-	for seq := c.floor() + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
+	c.beginSparing(c.Applied) // the leader before could have entries take long
+	for seq := c.Floor() + 1; seq <= c.Stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil {
 			if s.accepted && s.entry != nil {
 				s.left, s.leftAs = s.entry, s.digest
@@ -99,8 +79,8 @@ func (c *Core) turn(view uint64) {
 
 // viewChange is what this replica holds prepared.
 func (c *Core) viewChange() *ViewChange {
-	m := &ViewChange{Epoch: c.Group.Epoch, View: c.InView, Stable: c.stable, Replica: c.ID}
-	for seq := c.stable.Seq + 1; seq <= c.stable.Seq+c.cfg.Window; seq++ {
+	m := &ViewChange{Epoch: c.Group.Epoch, View: c.InView, Stable: c.Stable, Replica: c.ID}
+	for seq := c.Stable.Seq + 1; seq <= c.Stable.Seq+c.cfg.Window; seq++ {
 		if s := c.slots[seq]; s != nil && s.prepared != nil {
 			m.Prepared = append(m.Prepared, *s.prepared)
 		}
@@ -267,13 +247,17 @@ func (c *Core) provesPrepared(m *ViewChange) bool {
 // provenStable verifies a certificate of this epoch, or the one that it began with.
 func (c *Core) provenStable(cert bft.Certificate) bool {
 	switch {
-	case cert.Seq < c.start.Seq:
+	case cert.Seq < c.Start.Seq:
 		return false
-	case cert.Seq == c.start.Seq:
-		return cert.State == c.start.State && cert.Next.Equal(c.start.Next)
-	case cert.Same(c.stable):
+	case cert.Seq == c.Start.Seq:
+		return cert.State == c.Start.State && cert.Next.Equal(c.Start.Next)
+	case cert.Same(c.Stable):
 		return true
 	}
-	return cert.Epoch == c.Group.Epoch && c.Group.Allows(cert.Checkpoint) &&
-		c.SignedBy(c.Group, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures)
+	return cert.Epoch == c.Group.Epoch && c.Group.Allows(cert.Checkpoint) && c.signedStable(c.Group, cert)
+}
+
+// signedStable reports whether a quorum of a group has signed a certificate.
+func (c *Core) signedStable(g bft.Group, cert bft.Certificate) bool {
+	return c.SignedBy(g, CheckpointStatement(c.cfg.Domain, cert.Checkpoint), cert.Signatures)
 }

@@ -47,18 +47,15 @@ type Config struct {
 
 // Core is one replica. It is made by New, and driven by Step alone.
 type Core struct {
-	base.Replica
+	base.Replica[Stable]
 	cfg Config
 
-	start   Stable   // that the epoch began with
-	ends    []Stable // of the epochs before, by epoch
-	base    uint64   // sequence numbers up to it are the view's beginning; the leader orders after it
-	closing uint64   // sequence number of a configuration that is accepted; 0: none
+	base    uint64 // sequence numbers up to it are the view's beginning; the leader orders after it
+	closing uint64 // sequence number of a configuration that is accepted; 0: none
 
-	slots    map[uint64]*slot  // the history from floor to last
-	early    map[uint64]*Order // of this view, after last
-	last     uint64
-	tip      bft.Digest            // the history after last
+	slots    map[uint64]*slot      // the history from Floor to Last
+	early    map[uint64]*Order     // of this view, after Last
+	tip      bft.Digest            // the history after Last
 	known    uint64                // executed, as the step began
 	executed uint64                // up to here Ahead or Apply has told
 	ran      map[uint64]bft.Digest // the history of what is executed ahead
@@ -74,20 +71,11 @@ type Core struct {
 	settleAt bft.Time          // when this leader has the others settle; 0: nothing waits
 	batchAt  bft.Time          // when this leader makes an entry of what it has; 0: nothing waits
 
-	applied  uint64
-	here     uint64 // the state is durable up to there
-	foreseen uint64 // up to there nobody waits for what is decided, where the ledger has not followed
-	closed   bool   // the entry at applied is a configuration, whose checkpoint is not stable yet
-	stable   Stable
-	settled  uint64   // slots up to it are forgotten
-	fetching uint64   // sequence number of the checkpoint that is being fetched; 0: none
-	behind   bft.Time // when to fetch what is stable and not applied; 0: it is applied
-
 	told []told // by member: what it says is final
 	walk *walk  // to what others say is final; nil: under way to nothing
 
 	votes    *vouch.Votes[vouched]
-	own      []vouched     // what this replica has vouched for, above stable, ascending
+	own      []vouched     // what this replica has vouched for, above Stable, ascending
 	accusers []bool        // by member, of this view
 	changes  []*ViewChange // by member: the latest
 	newView  *NewView      // of this view, where we have it
@@ -95,36 +83,30 @@ type Core struct {
 	askAt    bft.Time      // when it may be asked for what is missing of that
 	begun    *Start        // how it has begun, for those who have missed it
 	confirms []vote        // by member, of this view
-
-	statusAt   bft.Time
-	replies    bft.Replies // to statuses
-	ration     bft.Ration  // of entries that others ask for
-	suspicions uint64
-	askedAt    bft.Time     // when one of an epoch before told its status
-	first      []bft.Record // that the first step persists
-	resync     bool         // the state at applied is to be asked for again
 }
 
 // New starts a replica that has kept records.
 func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
 	c := &Core{
-		Replica: base.Replica{
+		Replica: base.Replica[Stable]{
 			Protocol: "zyzzyva", ID: cfg.ID, Oracle: oracle, Group: cfg.Group, Active: true,
-			Pending: pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
+			Pending:  pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
+			Progress: base.Progress[Stable]{Applied: state.Applied, Here: state.Applied, Closed: state.Closed},
+			Help:     base.Help{Ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed}},
 		},
 		cfg:   cfg,
 		slots: map[uint64]*slot{}, early: map[uint64]*Order{}, ran: map[uint64]bft.Digest{}, places: map[bft.Digest]uint64{},
-		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{}, ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed},
-		applied: state.Applied, here: state.Applied, closed: state.Closed, final: state.Applied, executed: state.Applied,
+		bodies: map[bft.Digest]*bft.Entry{}, rounds: map[uint64]*round{},
+		final: state.Applied, executed: state.Applied,
 	}
-	c.stable.Next, c.start.Next = cfg.Group, cfg.Group
+	c.Stable.Next, c.Start.Next = cfg.Group, cfg.Group
 	c.tip = Beginning(c.Group.Epoch)
 	c.anchor(0, c.tip)
 	c.resetEpoch()
 	if len(records) == 0 && state.Begin.Seq > 0 {
-		c.stable = Stable{Checkpoint: state.Begin}
+		c.Stable = Stable{Checkpoint: state.Begin}
 		c.enter()
-		c.first = []bft.Record{&StableRecord{Stable: c.stable}, &ViewRecord{Epoch: c.Group.Epoch, Active: true}}
+		c.First = []bft.Record{&StableRecord{Stable: c.Stable}, &ViewRecord{Epoch: c.Group.Epoch, Active: true}}
 	}
 	c.restore(records)
 	return c
@@ -140,20 +122,13 @@ func (c *Core) resetEpoch() {
 	c.Suspect = suspect.Timer{
 		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Silence: bft.Silence(c.cfg.Resend),
 	}
-	c.cert = Certificate{Epoch: c.Group.Epoch, Seq: c.start.Seq, History: Beginning(c.Group.Epoch), Start: true}
+	c.cert = Certificate{Epoch: c.Group.Epoch, Seq: c.Start.Seq, History: Beginning(c.Group.Epoch), Start: true}
 }
 
 // Step implements bft.Core.
 func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
-	c.Now, c.Out, c.known = max(now, c.Now), bft.Effects{}, c.executed
-	for _, r := range c.first {
-		c.Persist(r)
-	}
-	c.first = nil
-	if c.resync {
-		c.resync = false
-		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: c.applied, Sync: true})
-	}
+	c.BeginStep(now)
+	c.known = c.executed
 	switch in := in.(type) {
 	case bft.Submit:
 		c.submit(in.Tx)
@@ -169,18 +144,12 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.runAhead()
 	c.applyFinal()
 	c.watch()
-	c.Out.Refused = append(c.Out.Refused, c.Pending.Refused()...)
-	c.Out.Deadline = c.deadline()
-	return c.Out
+	return c.EndStep(c.certAt, c.settleAt, c.batchAt)
 }
 
 // View implements bft.Core.
 func (c *Core) View() bft.View {
-	return bft.View{
-		Group: c.Group, View: c.InView, Leader: c.Leader(), Active: c.Active, Fetching: c.fetching != 0, Applied: c.applied,
-		Stable: c.stable.Seq, Last: c.last, Held: len(c.slots) + len(c.early) + len(c.rounds) + len(c.bodies),
-		Pending: c.Pending.Len(), Suspicions: c.suspicions, Asked: c.askedAt,
-	}
+	return c.ViewOf(len(c.slots) + len(c.early) + len(c.rounds) + len(c.bodies))
 }
 
 func (c *Core) receive(from bft.ID, m bft.Message) {

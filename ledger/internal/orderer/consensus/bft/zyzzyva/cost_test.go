@@ -47,7 +47,7 @@ func TestAProofOfSeveralEpochs(t *testing.T) {
 	assert.Equal(t, 6, o.Costs(core, 9, proof))
 	require.EqualValues(t, 5, core.View().Group.Epoch)
 	assert.EqualValues(t, 9, core.View().Stable)
-	assert.EqualValues(t, 9, core.fetching)
+	assert.EqualValues(t, 9, core.Fetching)
 
 	// The end of the epoch is known, and not applied.
 	core, o = four(2)
@@ -55,7 +55,7 @@ func TestAProofOfSeveralEpochs(t *testing.T) {
 	require.EqualValues(t, 0, core.View().Group.Epoch)
 	assert.Equal(t, 3, o.Costs(core, 9, proof))
 	require.EqualValues(t, 5, core.View().Group.Epoch)
-	assert.EqualValues(t, 9, core.fetching)
+	assert.EqualValues(t, 9, core.Fetching)
 }
 
 // TestACheckpointThatNoMemberVouchesForIsDropped unread: its next group may be a liar's list.
@@ -77,7 +77,7 @@ func TestALongBeginningIsNotRead(t *testing.T) {
 	costs := func(digests int, seq uint64) int {
 		core, o := four(3)
 		m := &Start{Stable: Stable{Checkpoint: bft.Checkpoint{Next: scripttest.GroupOf(4)}}, Digests: make([]bft.Digest, digests)}
-		m.Certificate = Certificate{View: 1, Start: true, Seq: seq, History: newPlan(m.Stable, m.Digests, core.start.Seq, 0).history}
+		m.Certificate = Certificate{View: 1, Start: true, Seq: seq, History: newPlan(m.Stable, m.Digests, core.Start.Seq, 0).history}
 		for _, id := range []bft.ID{1, 2, 4} {
 			m.Certificate.Signatures = append(m.Certificate.Signatures, bft.Signature{By: id, Bytes: []byte("signed")})
 		}

@@ -11,9 +11,9 @@ var asPublished = mutanttest.New("the longest certificate wins, as published", "
 	And("core.go", "	cert     Certificate       // of the latest view\n", "	cert     Certificate\n	trail    []bft.Digest // of entries under cert\n").
 	And("checkpoint.go", "		if c.Active {\n			c.shed()\n		}\n", "").
 	And("newview.go", "known && at == history && m.Certificate.View == latest.Certificate.View {", "known && at == history {").
-	And("viewchange.go", "	m.Digests = c.digests(c.last)\n", `	m.Digests = c.digests(c.last)
+	And("viewchange.go", "	m.Digests = c.digests(c.Last)\n", `	m.Digests = c.digests(c.Last)
 	history, known := c.historyAt(c.cert.Seq)
-	if !c.cert.Start && c.cert.Seq > c.stable.Seq && !(known && history == c.cert.History) {
+	if !c.cert.Start && c.cert.Seq > c.Stable.Seq && !(known && history == c.cert.History) {
 		m.Digests = c.trail
 	}
 `)
@@ -51,8 +51,8 @@ var mutants = []mutanttest.Mutant{
 			}
 `),
 	mutanttest.New("a history with gaps", "order.go",
-		"		m := c.early[c.last+1]\n", `		m := c.early[c.last+1]
-		for seq := c.last + 2; seq <= c.highest() && m == nil && len(c.early) > 0; seq++ {
+		"		m := c.early[c.Last+1]\n", `		m := c.early[c.Last+1]
+		for seq := c.Last + 2; seq <= c.highest() && m == nil && len(c.early) > 0; seq++ {
 			m = c.early[seq]
 		}
 `).
@@ -63,16 +63,16 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("responses of another history count", "settle.go",
 		"if v.cast && v.history == s.history {", "if v.cast {").
 		And("settle.go", "if history, known := c.historyAt(l.Seq); known && history == l.History {", "if _, known := c.historyAt(l.Seq); known {"),
-	mutanttest.New("what waits is not checked again", "checkpoint.go",
-		"	if c.configured() {\n", "	if false {\n"),
+	mutanttest.New("what waits is not checked again", "../base/progress.go",
+		"	if r.Configured() {\n", "	if false {\n"),
 	mutanttest.New("transactions without a signature", "order.go",
 		"return e.Proper(", "return true || e.Proper("),
 	mutanttest.New("a client's transaction stays another's", "../base/pending.go",
 		"return r.Pending.Adopt(", "return false && r.Pending.Adopt("),
 	mutanttest.New("no high mark", "order.go",
-		"func (c *Core) highest() uint64 { return c.stable.Seq + c.cfg.Window }", "func (c *Core) highest() uint64 { return 1 << 62 }"),
+		"func (c *Core) highest() uint64 { return c.Stable.Seq + c.cfg.Window }", "func (c *Core) highest() uint64 { return 1 << 62 }"),
 	mutanttest.New("no low mark", "order.go",
-		"if !c.Active && m.Seq <= c.stable.Seq {", "if false {"),
+		"if !c.Active && m.Seq <= c.Stable.Seq {", "if false {"),
 	mutanttest.New("certificates of clients without proof", "settle.go",
 		"if !c.proven(cert) {", "if false {"),
 	mutanttest.New("view changes without a signature", "viewchange.go",
@@ -92,7 +92,7 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("a restart forgets the own confirm", "restore.go",
 		"if c.planned != nil && c.planned.held {\n				c.castConfirm(at)", "if false {\n				c.castConfirm(at)"),
 	mutanttest.New("a replica led astray forgets its view", "checkpoint.go",
-		"if c.Active && c.begun != nil && c.begun.Certificate.Seq <= c.stable.Seq {", "if false {"),
+		"if c.Active && c.begun != nil && c.begun.Certificate.Seq <= c.Stable.Seq {", "if false {"),
 	mutanttest.New("what a view leaves out stays executed", "order.go",
 		"if keep < c.executed {", "if false {"),
 	mutanttest.New("checkpoints without a signature", "checkpoint.go",
@@ -100,7 +100,7 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("checkpoints of different states", "checkpoint.go",
 		"func(_ uint64, other vouched) bool { return other.equal(&state) }", "func(seq uint64, _ vouched) bool { return seq == state.Seq }"),
 	mutanttest.New("a known checkpoint by any signatures", "viewchange.go",
-		"case s.same(&c.stable):", "case s.History == c.stable.History && s.Checkpoint.Equal(c.stable.Checkpoint):"),
+		"case s.same(&c.Stable):", "case s.History == c.Stable.History && s.Checkpoint.Equal(c.Stable.Checkpoint):"),
 	mutanttest.New("responses before they are durable", "order.go",
 		"	c.Persist(&AcceptRecord{", "	_ = (&AcceptRecord{"),
 	mutanttest.New("local commits before they are durable", "settle.go",

@@ -69,16 +69,16 @@ func (c *Core) choices(changes []*ViewChange) (base Stable, digests []bft.Digest
 			latest = m
 		}
 	}
-	history := historyOf(&base, c.start.Seq, c.Group.Epoch)
+	history := historyOf(&base, c.Start.Seq, c.Group.Epoch)
 	if latest.Certificate.Seq > base.Seq {
-		if at, known := latest.historyAt(base.Seq, c.start.Seq); known && at == history {
+		if at, known := latest.historyAt(base.Seq, c.Start.Seq); known && at == history {
 			digests = append(digests, latest.Digests[base.Seq-latest.Stable.Seq:latest.Certificate.Seq-latest.Stable.Seq]...)
 			history = latest.Certificate.History
 		}
 	}
 	var agree []*ViewChange
 	for _, m := range changes {
-		at, known := m.historyAt(base.Seq+uint64(len(digests)), c.start.Seq)
+		at, known := m.historyAt(base.Seq+uint64(len(digests)), c.Start.Seq)
 		if known && at == history && m.Certificate.View == latest.Certificate.View {
 			agree = append(agree, m)
 		}
@@ -108,7 +108,7 @@ func (c *Core) choices(changes []*ViewChange) (base Stable, digests []bft.Digest
 // install takes the history that a new view begins with, once its entries are here.
 func (c *Core) install(m *NewView) {
 	base, digests := c.choices(m.Changes)
-	if c.beginView(m.View, newPlan(base, digests, c.start.Seq, c.Group.Epoch)) {
+	if c.beginView(m.View, newPlan(base, digests, c.Start.Seq, c.Group.Epoch)) {
 		c.newView = m
 		c.confirm()
 	}
@@ -122,7 +122,7 @@ func (c *Core) beginView(view uint64, p *plan) bool {
 	if epoch != c.Group.Epoch {
 		return false
 	}
-	c.planned, c.statusAt = p, c.Now+c.cfg.Resend
+	c.planned, c.StatusAt = p, c.Now+c.cfg.Resend
 	c.Suspect.Begin(c.Now, true)
 	c.Persist(&ViewRecord{Epoch: epoch, View: view})
 	return true
@@ -143,14 +143,14 @@ func (c *Core) body(seq uint64, digest bft.Digest) *bft.Entry {
 // missing, again only after a while: each entry that comes has it look anew, and would have all others asked for.
 func (c *Core) confirm() {
 	p := c.planned
-	if p == nil || p.held || c.fetching != 0 {
+	if p == nil || p.held || c.Fetching != 0 {
 		return
 	}
 	record := &ConfirmRecord{Epoch: c.Group.Epoch, View: c.InView, Stable: p.stable, Entries: make([]*bft.Entry, len(p.digests))}
 	complete, asks := true, c.Now >= c.askAt
 	for i, d := range p.digests {
 		seq := p.stable.Seq + 1 + uint64(i)
-		if seq <= c.stable.Seq {
+		if seq <= c.Stable.Seq {
 			continue // settled here
 		}
 		if record.Entries[i] = c.body(seq, d); record.Entries[i] == nil {
@@ -236,7 +236,7 @@ func (c *Core) activate(cert Certificate) {
 	c.Persist(&StartRecord{Certificate: cert})
 	c.began(p, cert)
 	c.reshelve()
-	c.statusAt = c.Now + c.cfg.Resend
+	c.StatusAt = c.Now + c.cfg.Resend
 	c.tellLocal()
 	c.collect()
 	c.Forward()
@@ -262,7 +262,7 @@ func (c *Core) onStart(m *Start) {
 	if c.planned != nil && c.planned.proof != nil && cert.View == c.InView {
 		return // the replica fetches what that begins with, or knows that a later view has overtaken it
 	}
-	p := newPlan(m.Stable, m.Digests, c.start.Seq, c.Group.Epoch)
+	p := newPlan(m.Stable, m.Digests, c.Start.Seq, c.Group.Epoch)
 	if p.history != cert.History || !c.provenStable(&m.Stable) || !c.proven(cert) {
 		return
 	}
@@ -276,28 +276,28 @@ func (c *Core) onStart(m *Start) {
 // what the view has ordered up to there is not in the plan. A plan that differs from what others say is final is that of a
 // view that a later one has overtaken: this replica does not begin it.
 func (c *Core) replace(p *plan) bool {
-	history := historyOf(&p.stable, c.start.Seq, c.Group.Epoch)
+	history := historyOf(&p.stable, c.Start.Seq, c.Group.Epoch)
 	last, tip := p.last(), p.history
-	if last < c.stable.Seq {
-		last, tip = c.stable.Seq, c.stableHistory()
+	if last < c.Stable.Seq {
+		last, tip = c.Stable.Seq, c.stableHistory()
 	}
 	fresh := map[uint64]*slot{}
-	whole := max(c.applied, c.final) >= c.stable.Seq // what comes before the checkpoint leads there
-	for seq := c.floor(); seq <= c.stable.Seq; seq++ {
-		if s := c.slots[seq]; s != nil && (seq <= c.applied || whole) {
+	whole := max(c.Applied, c.final) >= c.Stable.Seq // what comes before the checkpoint leads there
+	for seq := c.Floor(); seq <= c.Stable.Seq; seq++ {
+		if s := c.slots[seq]; s != nil && (seq <= c.Applied || whole) {
 			fresh[seq] = s
 		}
 	}
 	for i, d := range p.digests {
 		seq := p.stable.Seq + 1 + uint64(i)
 		history = Chain(history, d)
-		if old, known := c.historyAt(seq); known && old != history && (seq <= c.final || seq == c.stable.Seq) {
+		if old, known := c.historyAt(seq); known && old != history && (seq <= c.final || seq == c.Stable.Seq) {
 			if seq <= c.seen {
 				c.Fault("entry %d is final, and view %d begins with another one: more replicas lie than the group endures", seq, c.InView)
 			}
 			return false
 		}
-		if seq > c.stable.Seq {
+		if seq > c.Stable.Seq {
 			fresh[seq] = &slot{digest: d, history: history, entry: c.body(seq, d)}
 		}
 	}
@@ -315,9 +315,9 @@ func (c *Core) replace(p *plan) bool {
 	}
 	c.closing = 0
 	c.truncate(p.stable.Seq)
-	c.slots, c.last, c.tip = fresh, last, tip
-	c.anchor(c.stable.Seq, c.stableHistory())
-	for seq := max(c.applied, c.stable.Seq) + 1; seq <= last; seq++ {
+	c.slots, c.Last, c.tip = fresh, last, tip
+	c.anchor(c.Stable.Seq, c.stableHistory())
+	for seq := max(c.Applied, c.Stable.Seq) + 1; seq <= last; seq++ {
 		c.note(seq, fresh[seq])
 	}
 	return true

@@ -16,16 +16,8 @@ type slot struct {
 	own     []byte     // this replica's signature of the history in this view, once it was needed
 }
 
-// floor is the sequence number above which slots are kept.
-func (c *Core) floor() uint64 {
-	if c.fetching != 0 {
-		return c.fetching
-	}
-	return min(c.applied, c.stable.Seq)
-}
-
 // stableHistory is the history up to the stable checkpoint. Each epoch begins a new one.
-func (c *Core) stableHistory() bft.Digest { return historyOf(&c.stable, c.start.Seq, c.Group.Epoch) }
+func (c *Core) stableHistory() bft.Digest { return historyOf(&c.Stable, c.Start.Seq, c.Group.Epoch) }
 
 func historyOf(s *Stable, start, epoch uint64) bft.Digest {
 	if s.Seq == start {
@@ -36,27 +28,27 @@ func historyOf(s *Stable, start, epoch uint64) bft.Digest {
 
 // historyAt is the accepted history up to a sequence number, where it is known.
 func (c *Core) historyAt(seq uint64) (history bft.Digest, known bool) {
-	if seq == c.last {
+	if seq == c.Last {
 		return c.tip, true
 	}
-	if s := c.slots[seq]; s != nil && seq < c.last {
+	if s := c.slots[seq]; s != nil && seq < c.Last {
 		return s.history, true
 	}
-	if seq == c.stable.Seq {
+	if seq == c.Stable.Seq {
 		return c.stableHistory(), true
 	}
 	return history, false
 }
 
 // highest is the last sequence number that may be under way.
-func (c *Core) highest() uint64 { return c.stable.Seq + c.cfg.Window }
+func (c *Core) highest() uint64 { return c.Stable.Seq + c.cfg.Window }
 
 // propose orders what waits, as long as this replica leads and may have more under way.
 func (c *Core) propose() {
 	c.batchAt = 0
-	for c.Leads() && c.closing == 0 && !c.closed && c.fetching == 0 && c.last >= c.stable.Seq && c.configured() {
-		seq := c.last + 1
-		if seq > c.stable.Seq+c.cfg.Window || c.cfg.Overlap > 0 && seq > c.applied+c.cfg.Overlap {
+	for c.Leads() && c.closing == 0 && !c.Closed && c.Fetching == 0 && c.Last >= c.Stable.Seq && c.Configured() {
+		seq := c.Last + 1
+		if seq > c.Stable.Seq+c.cfg.Window || c.cfg.Overlap > 0 && seq > c.Applied+c.cfg.Overlap {
 			return
 		}
 		count, oldest := c.Pending.Shelved()
@@ -83,16 +75,16 @@ func (c *Core) propose() {
 
 // onOrder takes an order from whoever has it: it is the leader's by its signature.
 func (c *Core) onOrder(m *Order) {
-	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Member() || m.Seq > c.highest() || c.closed {
+	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Member() || m.Seq > c.highest() || c.Closed {
 		return
 	}
-	if !c.Active && m.Seq <= c.stable.Seq {
+	if !c.Active && m.Seq <= c.Stable.Seq {
 		return // the view begins after it
 	}
 	leader := c.Leader()
 	statement := OrderStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History)
 	switch {
-	case c.Active && m.Seq <= c.last:
+	case c.Active && m.Seq <= c.Last:
 		s := c.slots[m.Seq]
 		if s != nil && s.order != nil && s.history != m.History && c.Oracle.Verify(leader, statement, m.Signature) {
 			c.twoOrders(m.Seq, s.history, s.order, m)
@@ -113,8 +105,8 @@ func (c *Core) onOrder(m *Order) {
 
 // advance accepts what follows the history without a gap.
 func (c *Core) advance() {
-	for c.Active && c.closing == 0 && !c.closed && c.fetching == 0 {
-		m := c.early[c.last+1]
+	for c.Active && c.closing == 0 && !c.Closed && c.Fetching == 0 {
+		m := c.early[c.Last+1]
 		if m == nil {
 			return
 		}
@@ -135,13 +127,13 @@ func (c *Core) proper(e *bft.Entry) bool {
 // accept makes the history one entry longer, durably, and answers the entry's clients.
 func (c *Core) accept(m *Order) {
 	s := &slot{digest: m.Entry.Digest(), history: m.History, entry: m.Entry, order: m.Signature}
-	c.last, c.tip = m.Seq, m.History
+	c.Last, c.tip = m.Seq, m.History
 	c.slots[m.Seq] = s
 	c.Persist(&AcceptRecord{Epoch: c.Group.Epoch, Seq: m.Seq, History: m.History, Entry: m.Entry, Order: m.Signature})
 	c.note(m.Seq, s)
 	c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: s.entry, Message: c.response(m.Seq, s)})
 	switch r := c.rounds[m.Seq]; {
-	case s.entry.Config || c.boundary(m.Seq) || c.Leads() && c.cfg.Settle == 0:
+	case s.entry.Config || c.Boundary(m.Seq, c.cfg.Interval) || c.Leads() && c.cfg.Settle == 0:
 		c.settle(m.Seq)
 	case r != nil && r.votes[c.Group.Index(c.Leader())].cast:
 		c.settle(m.Seq)
@@ -150,7 +142,7 @@ func (c *Core) accept(m *Order) {
 	}
 	c.checkRound(m.Seq)
 	c.countLocals()
-	if m.Seq == c.stable.Seq {
+	if m.Seq == c.Stable.Seq {
 		c.reached()
 	}
 }
@@ -176,7 +168,7 @@ func (c *Core) response(seq uint64, s *slot) *Response {
 
 // truncate forgets the history after a sequence number. The entries are kept until they are known to be of no use.
 func (c *Core) truncate(last uint64) {
-	for seq := last + 1; seq <= c.last; seq++ {
+	for seq := last + 1; seq <= c.Last; seq++ {
 		s := c.slots[seq]
 		delete(c.slots, seq)
 		if s == nil || s.entry == nil {
@@ -192,20 +184,20 @@ func (c *Core) truncate(last uint64) {
 			c.closing = 0
 		}
 	}
-	if last < c.last {
+	if last < c.Last {
 		c.tip, _ = c.historyAt(last)
-		c.last = last
+		c.Last = last
 	}
 }
 
 // runAhead executes the history that is accepted. What was executed and is not part of it is taken back.
 func (c *Core) runAhead() {
-	if c.fetching != 0 {
+	if c.Fetching != 0 {
 		return
 	}
 	keep := c.executed
-	for seq := c.applied + 1; seq <= c.executed; seq++ {
-		if s := c.slots[seq]; seq > c.last || s == nil || s.history != c.ran[seq] {
+	for seq := c.Applied + 1; seq <= c.executed; seq++ {
+		if s := c.slots[seq]; seq > c.Last || s == nil || s.history != c.ran[seq] {
 			keep = seq - 1
 			break
 		}
@@ -213,7 +205,7 @@ func (c *Core) runAhead() {
 	if keep < c.executed {
 		c.undo(keep)
 	}
-	for seq := c.executed + 1; seq <= c.last && seq > c.applied; seq++ {
+	for seq := c.executed + 1; seq <= c.Last && seq > c.Applied; seq++ {
 		s := c.slots[seq]
 		if s == nil || s.entry == nil {
 			return // to be fetched
@@ -303,7 +295,7 @@ func (c *Core) onRequest(from bft.ID, m *bft.Request) {
 // reshelve begins a view: what waits is to be ordered, but for what its history has.
 func (c *Core) reshelve() {
 	c.Pending.Reshelve()
-	for seq := c.applied + 1; seq <= c.last; seq++ {
+	for seq := c.Applied + 1; seq <= c.Last; seq++ {
 		if s := c.slots[seq]; s != nil && s.entry != nil {
 			c.Pending.Proposed(s.entry)
 		}

@@ -62,42 +62,42 @@ func (*BodyRecord) Kind() string        { return "body" }
 // restore takes up where the records end.
 func (c *Core) restore(records []bft.Record) {
 	// What is applied may be ahead of what a record knew.
-	closed, applied := c.closed, c.applied
+	closed, applied := c.Closed, c.Applied
 	if len(records) > 0 {
-		c.applied, c.final = 0, 0
+		c.Applied, c.final = 0, 0
 	}
 	for _, r := range records {
 		c.replay(r)
 	}
-	c.applied, c.final = applied, max(applied, c.final)
+	c.Applied, c.final = applied, max(applied, c.final)
 	// The configuration that the state ends with has opened its epoch already.
-	c.closed = closed && c.applied > c.start.Seq
-	if c.last < c.applied { // the state was fetched
-		c.last, c.tip = c.stable.Seq, c.stableHistory()
-		c.anchor(c.last, c.tip)
+	c.Closed = closed && c.Applied > c.Start.Seq
+	if c.Last < c.Applied { // the state was fetched
+		c.Last, c.tip = c.Stable.Seq, c.stableHistory()
+		c.anchor(c.Last, c.tip)
 	}
 	if c.leadsToStable() {
-		c.final = max(c.final, c.stable.Seq)
+		c.final = max(c.final, c.Stable.Seq)
 	}
-	if c.applied < c.stable.Seq {
-		c.behind = 1
+	if c.Applied < c.Stable.Seq {
+		c.Behind = 1
 	}
-	c.settled = c.floor()
+	c.Settled = c.Floor()
 	for seq := range c.slots {
-		if seq < c.settled {
+		if seq < c.Settled {
 			delete(c.slots, seq)
 		}
 	}
 	for tx, at := range c.places {
-		if at <= c.applied {
+		if at <= c.Applied {
 			delete(c.places, tx)
 		}
 	}
-	for len(c.own) > 0 && c.own[0].Seq <= c.stable.Seq {
+	for len(c.own) > 0 && c.own[0].Seq <= c.Stable.Seq {
 		c.own = c.own[1:]
 	}
-	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.applied
-	c.resync = !vouched && c.applied > c.stable.Seq && (c.closed || c.boundary(c.applied))
+	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.Applied
+	c.Resync = !vouched && c.Applied > c.Stable.Seq && (c.Closed || c.Boundary(c.Applied, c.cfg.Interval))
 	if at := c.Group.Index(c.ID); at >= 0 {
 		for _, own := range c.own {
 			c.votes.Add(at, own.Seq, own, c.checkpointVote(own).Signature)
@@ -113,14 +113,14 @@ func (c *Core) restore(records []bft.Record) {
 	}
 	c.Out = bft.Effects{}
 	c.enterNext()
-	c.first = append(c.first, c.Out.Persist...) // a crash came between the end of an epoch and the record of the next
-	c.Out, c.ran, c.executed = bft.Effects{}, map[uint64]bft.Digest{}, c.applied
+	c.First = append(c.First, c.Out.Persist...) // a crash came between the end of an epoch and the record of the next
+	c.Out, c.ran, c.executed = bft.Effects{}, map[uint64]bft.Digest{}, c.Applied
 }
 
 // leadsToStable reports whether all entries between what is applied and the stable checkpoint are here.
 func (c *Core) leadsToStable() bool {
 	history := c.stableHistory()
-	for seq := c.stable.Seq; seq > c.applied; seq-- {
+	for seq := c.Stable.Seq; seq > c.Applied; seq-- {
 		s := c.slots[seq]
 		if s == nil || s.entry == nil || s.history != history {
 			return false
@@ -130,7 +130,7 @@ func (c *Core) leadsToStable() bool {
 			if s.history != Chain(history, s.digest) {
 				return false
 			}
-		} else if seq > c.applied+1 {
+		} else if seq > c.Applied+1 {
 			return false
 		}
 	}
@@ -141,18 +141,18 @@ func (c *Core) replay(r bft.Record) {
 	switch r := r.(type) {
 	case *StableRecord:
 		history, known := c.historyAt(r.Stable.Seq)
-		before := c.stable.Seq
-		c.stable = r.Stable
+		before := c.Stable.Seq
+		c.Stable = r.Stable
 		switch {
-		case c.last < c.stable.Seq || !known:
-		case history == c.stable.History:
-			c.final = max(c.final, c.stable.Seq)
+		case c.Last < c.Stable.Seq || !known:
+		case history == c.Stable.History:
+			c.final = max(c.final, c.Stable.Seq)
 		default:
 			c.astray(before)
 		}
-		if c.last < c.stable.Seq {
-			c.last, c.tip = c.stable.Seq, c.stableHistory()
-			c.anchor(c.last, c.tip)
+		if c.Last < c.Stable.Seq {
+			c.Last, c.tip = c.Stable.Seq, c.stableHistory()
+			c.anchor(c.Last, c.tip)
 		}
 	case *ViewRecord:
 		if r.Epoch != c.Group.Epoch {
@@ -173,7 +173,7 @@ func (c *Core) replay(r bft.Record) {
 		if r.Epoch != c.Group.Epoch {
 			return
 		}
-		p := newPlan(r.Stable, r.Digests, c.start.Seq, c.Group.Epoch)
+		p := newPlan(r.Stable, r.Digests, c.Start.Seq, c.Group.Epoch)
 		p.held = true
 		for _, e := range r.Entries {
 			if e != nil {
@@ -196,31 +196,31 @@ func (c *Core) replay(r bft.Record) {
 
 func (c *Core) replayEntry(r *AcceptRecord) {
 	s := &slot{digest: r.Entry.Digest(), history: r.History, entry: r.Entry, order: r.Order}
-	if r.Seq <= c.stable.Seq {
-		if r.Seq > c.applied {
+	if r.Seq <= c.Stable.Seq {
+		if r.Seq > c.Applied {
 			c.slots[r.Seq] = s // stable and not applied
 		}
 		return
 	}
 	c.astray(r.Seq - 1)
-	c.slots[r.Seq], c.last, c.tip = s, r.Seq, r.History
+	c.slots[r.Seq], c.Last, c.tip = s, r.Seq, r.History
 	c.note(r.Seq, s)
 }
 
 // Records implements bft.Core.
 func (c *Core) Records() []bft.Record {
 	var records []bft.Record
-	for i := range c.ends {
-		end := c.ends[i]
+	for i := range c.Ends {
+		end := c.Ends[i]
 		records = append(records, &StableRecord{Stable: end}, &ViewRecord{Epoch: end.Next.Epoch, Active: true})
 	}
-	if c.stable.Seq > c.start.Seq {
-		records = append(records, &StableRecord{Stable: c.stable})
+	if c.Stable.Seq > c.Start.Seq {
+		records = append(records, &StableRecord{Stable: c.Stable})
 	}
 	for _, own := range c.own {
 		records = append(records, &VoteRecord{Checkpoint: own.Checkpoint, History: own.history})
 	}
-	epoch, from := c.Group.Epoch, c.floor()+1
+	epoch, from := c.Group.Epoch, c.Floor()+1
 	accepted := func(to uint64) {
 		for ; from <= to; from++ {
 			if s := c.slots[from]; s != nil && s.entry != nil {
@@ -229,11 +229,11 @@ func (c *Core) Records() []bft.Record {
 		}
 	}
 	if c.Active && c.InView > 0 {
-		accepted(c.stable.Seq)
+		accepted(c.Stable.Seq)
 		records = append(records, &ViewRecord{Epoch: epoch, View: c.InView}, c.confirmRecord(), &StartRecord{Certificate: c.begun.Certificate})
 		from = max(from, c.base+1)
 	}
-	accepted(c.last)
+	accepted(c.Last)
 	if !c.cert.Start || c.cert.View > 0 {
 		records = append(records, &CertificateRecord{Certificate: c.cert})
 	}
@@ -255,7 +255,7 @@ func (c *Core) confirmRecord() *ConfirmRecord {
 	p := c.planned
 	r := &ConfirmRecord{Epoch: c.Group.Epoch, View: c.InView, Stable: p.stable, Digests: p.digests, Entries: make([]*bft.Entry, len(p.digests))}
 	for i, d := range p.digests {
-		if seq := p.stable.Seq + 1 + uint64(i); seq > c.stable.Seq {
+		if seq := p.stable.Seq + 1 + uint64(i); seq > c.Stable.Seq {
 			r.Entries[i] = c.body(seq, d)
 		}
 	}

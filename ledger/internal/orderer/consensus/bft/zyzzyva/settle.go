@@ -36,7 +36,7 @@ func (c *Core) settle(seq uint64) {
 	if at < 0 || s == nil || seq <= c.final || !c.Active {
 		return
 	}
-	if c.Leads() && seq == c.last {
+	if c.Leads() && seq == c.Last {
 		c.settleAt = 0
 	}
 	r := c.round(seq)
@@ -51,7 +51,7 @@ func (c *Core) settle(seq uint64) {
 }
 
 func (c *Core) onResponse(from bft.ID, m *Response) {
-	if m.Epoch != c.Group.Epoch || m.View != c.InView || m.Seq <= c.final || m.Seq <= c.floor() || m.Seq > c.highest() || m.Final {
+	if m.Epoch != c.Group.Epoch || m.View != c.InView || m.Seq <= c.final || m.Seq <= c.Floor() || m.Seq > c.highest() || m.Final {
 		return
 	}
 	at := c.Group.Index(from)
@@ -62,7 +62,7 @@ func (c *Core) onResponse(from bft.ID, m *Response) {
 		return
 	}
 	c.rounds[m.Seq].votes[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
-	if s := c.slots[m.Seq]; s != nil && c.Active && m.Seq <= c.last {
+	if s := c.slots[m.Seq]; s != nil && c.Active && m.Seq <= c.Last {
 		if from == c.Leader() {
 			c.settle(m.Seq)
 		}
@@ -80,7 +80,7 @@ func (c *Core) onResponse(from bft.ID, m *Response) {
 // equal are the signatures of a round that are of this replica's history.
 func (c *Core) equal(seq uint64) (signatures []bft.Signature) {
 	r, s := c.rounds[seq], c.slots[seq]
-	if r == nil || s == nil || seq > c.last {
+	if r == nil || s == nil || seq > c.Last {
 		return nil
 	}
 	for at, v := range r.votes {
@@ -114,7 +114,7 @@ func (c *Core) certify() {
 	if !c.Active {
 		return
 	}
-	for seq := c.last; seq > c.final; seq-- {
+	for seq := c.Last; seq > c.final; seq-- {
 		if c.certifyAt(seq) {
 			c.tellLocal()
 			return
@@ -157,7 +157,7 @@ func (c *Core) tellLocal() {
 }
 
 func (c *Core) localCommit() *LocalCommit {
-	if c.Group.Index(c.ID) < 0 || !c.Active || c.cert.View != c.InView || c.cert.Seq <= c.start.Seq {
+	if c.Group.Index(c.ID) < 0 || !c.Active || c.cert.View != c.InView || c.cert.Seq <= c.Start.Seq {
 		return nil
 	}
 	return &LocalCommit{Epoch: c.Group.Epoch, View: c.InView, Seq: c.cert.Seq, History: c.cert.History}
@@ -209,7 +209,7 @@ func (c *Core) believe(seq uint64) { c.final = max(c.final, seq) }
 // onCommit takes a certificate that a client has made, and tells it so.
 func (c *Core) onCommit(from bft.ID, m *Commit) {
 	cert := &m.Certificate
-	if cert.Epoch != c.Group.Epoch || cert.View != c.InView || !c.Active || !c.Member() || cert.Start || cert.Seq > c.last || cert.Seq <= c.base {
+	if cert.Epoch != c.Group.Epoch || cert.View != c.InView || !c.Active || !c.Member() || cert.Start || cert.Seq > c.Last || cert.Seq <= c.base {
 		return
 	}
 	if !c.proven(cert) {
@@ -237,7 +237,7 @@ func (c *Core) onCommit(from bft.ID, m *Commit) {
 // proven verifies a certificate of this epoch.
 func (c *Core) proven(cert *Certificate) bool {
 	if cert.View == 0 && cert.Start {
-		return cert.Seq == c.start.Seq && cert.History == Beginning(c.Group.Epoch)
+		return cert.Seq == c.Start.Seq && cert.History == Beginning(c.Group.Epoch)
 	}
 	if cert.Start {
 		return c.SignedBy(c.Group, ConfirmStatement(c.cfg.Domain, cert.Epoch, cert.View, cert.Seq, cert.History), cert.Signatures)
@@ -247,7 +247,7 @@ func (c *Core) proven(cert *Certificate) bool {
 
 // digests are those of the entries after the stable checkpoint up to a sequence number.
 func (c *Core) digests(last uint64) (digests []bft.Digest) {
-	for seq := c.stable.Seq + 1; seq <= last; seq++ {
+	for seq := c.Stable.Seq + 1; seq <= last; seq++ {
 		s := c.slots[seq]
 		if s == nil {
 			return digests
@@ -259,12 +259,12 @@ func (c *Core) digests(last uint64) (digests []bft.Digest) {
 
 // applyFinal hands final entries to the state machine, each after the one before.
 func (c *Core) applyFinal() {
-	for c.fetching == 0 && !c.closed && c.applied < c.final {
-		if c.outruns() {
+	for c.Fetching == 0 && !c.Closed && c.Applied < c.final {
+		if c.Outruns(c.cfg.Window) {
 			c.foresee()
 			return
 		}
-		seq := c.applied + 1
+		seq := c.Applied + 1
 		s := c.slots[seq]
 		if s == nil || s.entry == nil {
 			return // to be fetched
@@ -272,14 +272,14 @@ func (c *Core) applyFinal() {
 		if c.executed >= seq {
 			delete(c.ran, seq)
 		}
-		c.applied, c.executed = seq, max(c.executed, seq)
+		c.Applied, c.executed = seq, max(c.executed, seq)
 		c.Suspect.Progress()
 		c.Pending.Ordered(s.entry)
 		for _, tx := range s.entry.IDs() {
 			delete(c.places, tx)
 		}
-		c.closed = s.entry.Config
-		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: seq, Entry: s.entry, Sync: c.closed || c.boundary(seq)})
+		c.Closed = s.entry.Config
+		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: seq, Entry: s.entry, Sync: c.Closed || c.Boundary(seq, c.cfg.Interval)})
 		if seq <= c.base {
 			// Its clients were told of it in a view before, if at all.
 			c.Out.Answer = append(c.Out.Answer, bft.Answer{Entry: s.entry, Message: &Response{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: s.history, Final: true}})
@@ -289,14 +289,10 @@ func (c *Core) applyFinal() {
 	}
 }
 
-// outruns reports whether the ledger has a window's entries still to write: a disk that is slower than the others' would have
-// them queue up without end. The replica fetches later what the others have ordered meanwhile.
-func (c *Core) outruns() bool { return c.applied >= c.here+c.cfg.Window }
-
 // foresee has nobody wait for what is final and is applied once the ledger has followed: the leader has done its part.
 func (c *Core) foresee() {
-	for c.foreseen = max(c.foreseen, c.applied); c.foreseen < c.final; c.foreseen++ {
-		s := c.slots[c.foreseen+1]
+	for c.Foreseen = max(c.Foreseen, c.Applied); c.Foreseen < c.final; c.Foreseen++ {
+		s := c.slots[c.Foreseen+1]
 		if s == nil || s.entry == nil {
 			return
 		}
@@ -307,8 +303,5 @@ func (c *Core) foresee() {
 // isFinal reports whether a transaction is final.
 func (c *Core) isFinal(tx bft.Digest) bool {
 	at := c.places[tx]
-	return at != 0 && at <= c.foreseen || c.Oracle.Known(tx)
+	return at != 0 && at <= c.Foreseen || c.Oracle.Known(tx)
 }
-
-// boundary reports whether a checkpoint is due after the entry.
-func (c *Core) boundary(seq uint64) bool { return (seq-c.start.Seq)%c.cfg.Interval == 0 }

@@ -5,17 +5,18 @@ import (
 	"slices"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 )
 
 // sendStatus tells where this replica stands, and asks again for what it misses.
 func (c *Core) sendStatus() {
-	c.statusAt = c.Now + c.cfg.Resend
+	c.StatusAt = c.Now + c.cfg.Resend
 	if !c.busy() {
-		c.statusAt += (bft.IdleResends - 1) * c.cfg.Resend
+		c.StatusAt += (bft.IdleResends - 1) * c.cfg.Resend
 	}
-	m := &Status{Epoch: c.Group.Epoch, View: c.InView, Active: c.Active, Stable: c.stable.Seq, Applied: c.applied, Last: c.last}
+	m := &Status{Epoch: c.Group.Epoch, View: c.InView, Active: c.Active, Stable: c.Stable.Seq, Applied: c.Applied, Last: c.Last}
 	m.History = c.tip
-	m.Final, _ = c.historyAt(c.applied)
+	m.Final, _ = c.historyAt(c.Applied)
 	c.Broadcast(m)
 	if c.lacksLocals() {
 		c.Broadcast(&Commit{Certificate: c.cert})
@@ -31,14 +32,14 @@ func (c *Core) lacksLocals() bool {
 
 // busy reports whether the replica waits for something that messages of others would bring.
 func (c *Core) busy() bool {
-	return !c.Active || c.Pending.Len() > 0 || c.last > c.applied || c.behind != 0 || c.fetching != 0 || c.closed || len(c.own) > 0 || len(c.early) > 0
+	return c.Busy() || len(c.own) > 0 || len(c.early) > 0
 }
 
 func (c *Core) onWant(from bft.ID, m *bft.Want) {
 	if m.Epoch != c.Group.Epoch {
 		return
 	}
-	if body := c.body(m.Seq, m.Digest); body != nil && c.ration.Take(from, c.Now, body.Size()) {
+	if body := c.body(m.Seq, m.Digest); body != nil && c.Ration.Take(from, c.Now, body.Size()) {
 		c.Send(from, &bft.Have{Epoch: m.Epoch, Seq: m.Seq, Entry: body})
 	}
 }
@@ -56,19 +57,14 @@ func (c *Core) onHave(m *bft.Have) {
 
 // onStatus sends what the other one misses.
 func (c *Core) onStatus(from bft.ID, m *Status) {
-	if !c.replies.Due(from, c.Group, c.Now, c.cfg.Resend) {
+	at := base.Standing{Epoch: m.Epoch, View: m.View, Stable: m.Stable, Last: m.Last}
+	if !c.Hears(from, at, c.cfg.Resend) {
 		return
 	}
-	if m.Epoch < c.Group.Epoch {
-		c.askedAt = c.Now
+	if c.Lacks(at) {
+		c.Send(from, &Proof{Stable: c.Proof(m.Epoch)})
 	}
-	if m.Epoch > c.Group.Epoch || m.Epoch == c.Group.Epoch && (m.View > c.InView || m.Last > c.last || m.Stable > c.stable.Seq) {
-		c.statusAt = min(c.statusAt, c.Now+c.cfg.Resend) // the other one has what this replica lacks, and learns so
-	}
-	if m.Epoch < c.Group.Epoch || m.Epoch == c.Group.Epoch && m.Stable < c.stable.Seq {
-		c.Send(from, c.proof(m.Epoch))
-	}
-	if m.Epoch != c.Group.Epoch || c.Group.Index(from) < 0 || !c.Member() {
+	if !c.Together(from, m.Epoch) {
 		return
 	}
 	c.hear(from, m)
@@ -108,35 +104,21 @@ func (c *Core) resendBeginning(to bft.ID) {
 	}
 }
 
-// proof is what one in that epoch needs to believe the stable checkpoint.
-func (c *Core) proof(epoch uint64) *Proof {
-	m := &Proof{}
-	for _, end := range c.ends {
-		if end.Epoch >= epoch {
-			m.Stable = append(m.Stable, end)
-		}
-	}
-	if c.stable.Seq > c.start.Seq {
-		m.Stable = append(m.Stable, c.stable)
-	}
-	return m
-}
-
 // resend repeats orders and votes that the other one may not have.
 func (c *Core) resend(to bft.ID, m *Status) {
 	first := m.Last
 	if history, known := c.historyAt(m.Last); known && history != m.History {
 		first = max(m.Applied, c.base) // the leader has told the other one something else
 	}
-	for seq := first + 1; seq <= min(c.last, first+bft.Resent); seq++ {
-		if s := c.slots[seq]; s != nil && s.order != nil && c.ration.Take(to, c.Now, s.entry.Size()) {
+	for seq := first + 1; seq <= min(c.Last, first+bft.Resent); seq++ {
+		if s := c.slots[seq]; s != nil && s.order != nil && c.Ration.Take(to, c.Now, s.entry.Size()) {
 			c.Send(to, &Order{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: s.history, Entry: s.entry, Signature: s.order})
 		}
 	}
 	if c.accusers[c.Group.Index(c.ID)] {
 		c.Send(to, &Accuse{Epoch: c.Group.Epoch, View: c.InView})
 	}
-	if m.Applied >= c.last {
+	if m.Applied >= c.Last {
 		return
 	}
 	if s := c.slots[c.final]; c.final > max(m.Applied, c.base) && s != nil && s.entry != nil {
@@ -155,18 +137,4 @@ func (c *Core) resend(to bft.ID, m *Status) {
 		}
 		c.Send(to, local)
 	}
-}
-
-// deadline is when time alone asks for something next.
-func (c *Core) deadline() bft.Time {
-	at := c.statusAt
-	for _, other := range []bft.Time{c.Suspect.At, c.behind, c.certAt, c.settleAt, c.batchAt} {
-		if other != 0 {
-			at = min(at, other)
-		}
-	}
-	if relay := c.Pending.RelayAt(); relay != 0 && c.Member() {
-		at = min(at, relay)
-	}
-	return max(at, c.Now+1)
 }

@@ -10,54 +10,31 @@ func (c *Core) watch() {
 	}
 	if c.settleAt != 0 && c.Now >= c.settleAt {
 		c.settleAt = 0
-		if c.Leads() && c.last > c.final {
-			c.settle(c.last)
+		if c.Leads() && c.Last > c.final {
+			c.settle(c.Last)
 			c.applyFinal()
 		}
 	}
 	c.watchLeader()
-	if c.behind != 0 && c.Now >= c.behind {
+	if c.Behind != 0 && c.Now >= c.Behind {
 		c.fetch()
 	}
 	if c.Member() {
 		c.Relay(c.cfg.Timeout / 2)
 	}
-	if at := c.Now + c.cfg.Resend; c.statusAt > at && c.busy() {
-		c.statusAt = at
+	if at := c.Now + c.cfg.Resend; c.StatusAt > at && c.busy() {
+		c.StatusAt = at
 	}
-	if c.Now >= c.statusAt {
+	if c.Now >= c.StatusAt {
 		c.sendStatus()
 	}
 }
 
 func (c *Core) watchLeader() {
-	c.Suspect.At = 0
-	if c.Leads() {
-		c.Suspect.Heard(c.Now)
-	}
-	oldest := c.Pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
-	switch {
-	case !c.Member() || c.closed || c.fetching != 0:
-		c.Suspect.Rest(c.Now)
-	case !c.Active:
-		c.Suspect.Rest(c.Now)
-		if c.Suspect.BeginsLate(c.Now) {
-			c.leave(c.InView + 1)
-		}
-		if !c.Active {
-			c.Suspect.Await()
-		}
-	case c.Suspect.Look(c.Now, oldest, c.underWay(), c.Remind) && !c.accusers[c.Group.Index(c.ID)] && c.Suspect.Late(c.Now):
+	oldest, works := c.AwaitsLeader(c.Closed, c.leave)
+	if works && c.Suspect.Look(c.Now, oldest, c.UnderWay(), c.Remind) && !c.accusers[c.Group.Index(c.ID)] && c.Suspect.Late(c.Now) {
 		c.accuse()
 	}
-}
-
-// underWay is the entry that is to be applied next, where it is accepted; 0: it is not.
-func (c *Core) underWay() uint64 {
-	if done := max(c.applied, c.foreseen); c.last > done {
-		return done + 1
-	}
-	return 0
 }
 
 // accuse says that this replica wants the view to end. It goes on in it until f others want so too: a fast decision

@@ -21,7 +21,7 @@ type walk struct {
 // settle anything there.
 func (c *Core) hear(from bft.ID, m *Status) {
 	c.told[c.Group.Index(from)] = told{m.Applied, m.Final}
-	if c.closed || c.fetching != 0 || m.Applied <= c.final || m.Applied > c.highest() {
+	if c.Closed || c.Fetching != 0 || m.Applied <= c.final || m.Applied > c.highest() {
 		return
 	}
 	equal := 0
@@ -33,7 +33,7 @@ func (c *Core) hear(from bft.ID, m *Status) {
 	if equal < c.Group.Weak() {
 		return
 	}
-	if history, known := c.historyAt(m.Applied); known && m.Applied <= c.last && history == m.Final {
+	if history, known := c.historyAt(m.Applied); known && m.Applied <= c.Last && history == m.Final {
 		c.believe(m.Applied)
 		return
 	}
@@ -53,14 +53,14 @@ func (c *Core) onAsk(from bft.ID, m *Ask) {
 	if m.Epoch != c.Group.Epoch || m.Seq == 0 || !known || s == nil || s.entry == nil || s.history != m.History {
 		return
 	}
-	if c.ration.Take(from, c.Now, s.entry.Size()) {
+	if c.Ration.Take(from, c.Now, s.entry.Size()) {
 		c.Send(from, &Tell{Epoch: m.Epoch, Seq: m.Seq, Before: before, Entry: s.entry})
 	}
 }
 
 func (c *Core) onTell(from bft.ID, m *Tell) {
 	w := c.walk
-	if w == nil || c.Active || c.closed || c.fetching != 0 {
+	if w == nil || c.Active || c.Closed || c.Fetching != 0 {
 		return
 	}
 	if m.Epoch != c.Group.Epoch || m.Seq != w.seq || Chain(m.Before, m.Entry.Digest()) != w.history {
@@ -75,7 +75,7 @@ func (c *Core) onTell(from bft.ID, m *Tell) {
 // others have dropped the entries up to there.
 func (c *Core) goBack(from bft.ID) {
 	w := c.walk
-	if w.seq > c.applied {
+	if w.seq > c.Applied {
 		c.Send(from, &Ask{Epoch: c.Group.Epoch, Seq: w.seq, History: w.history})
 		return
 	}
@@ -88,14 +88,14 @@ func (c *Core) goBack(from bft.ID) {
 // arrive goes on from what is applied here with the entries of a walk.
 func (c *Core) arrive(w *walk) {
 	seq, history := w.seq, w.history
-	for ; seq < c.applied; seq++ {
+	for ; seq < c.Applied; seq++ {
 		history = Chain(history, w.entries[seq+1].Digest())
 	}
 	if applied, known := c.historyAt(seq); !known || applied != history {
 		return
 	}
 	// What this replica has accepted stays as far as it is final, and with it the certificate that the replica has told of.
-	for ; seq < w.top.seq && seq < c.last; seq++ {
+	for ; seq < w.top.seq && seq < c.Last; seq++ {
 		next := Chain(history, w.entries[seq+1].Digest())
 		if s := c.slots[seq+1]; s == nil || s.entry == nil || s.history != next {
 			break
@@ -108,7 +108,7 @@ func (c *Core) arrive(w *walk) {
 	for seq++; seq <= w.top.seq; seq++ {
 		e := w.entries[seq]
 		s := &slot{digest: e.Digest(), history: Chain(c.tip, e.Digest()), entry: e}
-		c.slots[seq], c.last, c.tip = s, seq, s.history
+		c.slots[seq], c.Last, c.tip = s, seq, s.history
 		c.Persist(&AcceptRecord{Epoch: c.Group.Epoch, Seq: seq, History: s.history, Entry: e})
 		c.note(seq, s)
 	}

@@ -4,7 +4,7 @@ import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
 // leave gives up all views before this one.
 func (c *Core) leave(view uint64) {
-	c.suspicions++
+	c.Suspicions++
 	c.Suspect.GaveUp()
 	c.turn(view)
 	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: view})
@@ -30,8 +30,8 @@ func (c *Core) turn(view uint64) {
 
 // viewChange is this replica's history, and the certificate that it was accepted under.
 func (c *Core) viewChange() *ViewChange {
-	m := &ViewChange{Epoch: c.Group.Epoch, View: c.InView, Stable: c.stable, Certificate: c.cert, Replica: c.ID}
-	m.Digests = c.digests(c.last)
+	m := &ViewChange{Epoch: c.Group.Epoch, View: c.InView, Stable: c.Stable, Certificate: c.cert, Replica: c.ID}
+	m.Digests = c.digests(c.Last)
 	m.Signature = c.Oracle.Sign(m.Statement(c.cfg.Domain))
 	return m
 }
@@ -135,7 +135,7 @@ func (c *Core) provenChange(m *ViewChange) bool {
 		return false
 	}
 	// The certificate is of this history, if it is not older.
-	history, known := m.historyAt(cert.Seq, c.start.Seq)
+	history, known := m.historyAt(cert.Seq, c.Start.Seq)
 	return cert.Seq <= m.Stable.Seq || known && history == cert.History
 }
 
@@ -156,13 +156,17 @@ func (m *ViewChange) last() uint64 { return m.Stable.Seq + uint64(len(m.Digests)
 // provenStable verifies a stable checkpoint of this epoch, or the one that it began with.
 func (c *Core) provenStable(s *Stable) bool {
 	switch {
-	case s.Seq < c.start.Seq:
+	case s.Seq < c.Start.Seq:
 		return false
-	case s.Seq == c.start.Seq:
-		return s.State == c.start.State && s.Next.Equal(c.start.Next)
-	case s.same(&c.stable):
+	case s.Seq == c.Start.Seq:
+		return s.State == c.Start.State && s.Next.Equal(c.Start.Next)
+	case s.same(&c.Stable):
 		return true
 	}
-	return s.Epoch == c.Group.Epoch && c.Group.Allows(s.Checkpoint) &&
-		c.SignedBy(c.Group, CheckpointStatement(c.cfg.Domain, s.Checkpoint, s.History), s.Signatures)
+	return s.Epoch == c.Group.Epoch && c.Group.Allows(s.Checkpoint) && c.signedStable(c.Group, *s)
+}
+
+// signedStable reports whether a quorum of a group has signed a stable checkpoint.
+func (c *Core) signedStable(g bft.Group, s Stable) bool {
+	return c.SignedBy(g, CheckpointStatement(c.cfg.Domain, s.Checkpoint, s.History), s.Signatures)
 }
