@@ -63,7 +63,16 @@ func (r *Replica[S]) Fault(format string, args ...any) {
 	}
 }
 
+// Quorum is how many members' votes decide.
+func (r *Replica[S]) Quorum() int { return quorumOf(r.Group) }
+
+// Weak is f+1: one of so many members is correct.
+func (r *Replica[S]) Weak() int { return r.Group.Weak() }
+
 // SignedBy reports whether the signatures are of at least a quorum of different members of g.
 func (r *Replica[S]) SignedBy(g bft.Group, statement []byte, signatures []bft.Signature) bool {
-	return g.Signed(r.Oracle, g.Quorum(), statement, signatures)
+	return g.Signed(r.Oracle, quorumOf(g), statement, signatures)
 }
+
+// quorumOf is how many of a group's members decide.
+func quorumOf(g bft.Group) int { return g.Quorum() }

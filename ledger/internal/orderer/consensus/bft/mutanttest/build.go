@@ -17,6 +17,9 @@ import (
 // variable is set in a mutant's build: to the seed of a schedule that is to be tried first, or to any other word.
 const variable = "QIOI_MUTANT"
 
+// alone stands before the seed of a schedule that is to be tried alone.
+const alone = "alone "
+
 // SkipUnlessMutated skips a test where this is not a mutant's build.
 func SkipUnlessMutated(t *testing.T) {
 	t.Helper()
@@ -31,31 +34,34 @@ func (m Mutant) Passes(t *testing.T, test string) {
 	if rewrite := flag.Lookup("rewrite"); rewrite != nil && rewrite.Value.String() == "true" {
 		flags = append(flags, "-rewrite")
 	}
-	m.run(t, test, "no seed", flags...)
+	m.run(t, testOf{".", test}, "no seed", flags...)
 }
 
-// run runs one test of this package in the mutant's build, and returns what it has said. It fails where the mutant does not
-// apply or does not compile, and where the test does not pass.
-func (m Mutant) run(t *testing.T, test, seed string, flags ...string) string {
-	said, err := try(t, m.build(t), test, seed, flags...)
+// testOf is a test by its package's folder, as seen from this one's, and its name.
+type testOf struct{ folder, name string }
+
+// run runs a test in the mutant's build, and returns what it has said. It fails where the mutant does not apply or does not
+// compile, and where the test does not pass.
+func (m Mutant) run(t *testing.T, test testOf, seed string, flags ...string) string {
+	said, err := try(t, m.build(t, test.folder), test, seed, flags...)
 	require.NoError(t, err, "%s: %s", m.Name, said)
 	return said
 }
 
 // try runs one test of a mutant's build. The error is that the test has failed, was skipped, or is not there.
-func try(t *testing.T, binary, test, seed string, flags ...string) (said string, err error) {
-	one := "^" + strings.ReplaceAll(test, "/", "$/^") + "$"
+func try(t *testing.T, binary string, test testOf, seed string, flags ...string) (said string, err error) {
+	one := "^" + strings.ReplaceAll(test.name, "/", "$/^") + "$"
 	run := exec.CommandContext(t.Context(), binary, append([]string{"-test.v", "-test.run", one, "-test.timeout", "5m"}, flags...)...)
-	run.Env = append(os.Environ(), variable+"="+seed)
+	run.Dir, run.Env = test.folder, append(os.Environ(), variable+"="+seed)
 	output, err := run.CombinedOutput()
-	if err == nil && !strings.Contains(string(output), "--- PASS: "+test+" (") {
-		err = fmt.Errorf("%s has not run", test)
+	if err == nil && !strings.Contains(string(output), "--- PASS: "+test.name+" (") {
+		err = fmt.Errorf("%s has not run", test.name)
 	}
 	return string(output), err
 }
 
-// build makes the test binary of this package with the mutant in place of the source.
-func (m Mutant) build(t *testing.T) string {
+// build makes the test binary of the package in a folder, with the mutant in place of the source.
+func (m Mutant) build(t *testing.T, of string) string {
 	files, err := m.sources()
 	require.NoError(t, err)
 	folder, replaced := t.TempDir(), map[string]string{}
@@ -69,7 +75,7 @@ func (m Mutant) build(t *testing.T) string {
 	require.NoError(t, err)
 	described, binary := filepath.Join(folder, "overlay.json"), filepath.Join(folder, "mutant.test")
 	require.NoError(t, os.WriteFile(described, overlay, 0o600))
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", described, "-o", binary, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", described, "-o", binary, of)
 	said, err := build.CombinedOutput()
 	require.NoError(t, err, "%s does not compile: %s", m.Name, said)
 	return binary

@@ -20,7 +20,7 @@ type Mutant struct {
 // edit is a text that stands once in a file, and what stands there instead.
 type edit struct{ file, old, new string }
 
-// New is a mutant that changes one text. The file is named from the folder of the package whose tests are to notice.
+// New is a mutant that changes one text. The file is named from the folder of the package that declares the mutant.
 func New(name, file, old, new string) Mutant {
 	return Mutant{Name: name}.And(file, old, new)
 }

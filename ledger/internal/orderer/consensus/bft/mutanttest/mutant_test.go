@@ -29,11 +29,11 @@ func TestSources(t *testing.T) {
 
 // TestWhatDoesNotRunDoesNotPass: Go's own status is 0 where there is no such test, or where it was skipped.
 func TestWhatDoesNotRunDoesNotPass(t *testing.T) {
-	binary := New("an error in other words", "mutant.go", `"%s: %s has %d times %q`, `"%s: %s: %d times %q`).build(t)
+	binary := New("an error in other words", "mutant.go", `"%s: %s has %d times %q`, `"%s: %s: %d times %q`).build(t, ".")
 	for test, passes := range map[string]bool{
 		"TestOutcomes/passes": true, "TestOutcomes/fails": false, "TestOutcomes/skipped": false, "TestOutcomes/missing": false, "TestMissing": false,
 	} {
-		said, err := try(t, binary, test, "no seed")
+		said, err := try(t, binary, testOf{".", test}, "no seed")
 		assert.Equal(t, passes, err == nil, "%s: %s", test, said)
 	}
 }

@@ -1,10 +1,12 @@
 package mutanttest
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,9 +21,11 @@ const all = "QIOI_MUTANTS"
 // schedules is how many have to find a mutant.
 const schedules = 3000
 
-// Suite is the mutants of a package's source, each of which its tests are to notice.
+// Suite is the mutants of a package's source, each of which its tests are to notice, or those of a package that rests on it.
 type Suite struct {
 	Mutants []Mutant
+	// Package is the folder of the package whose tests are to notice, from this one's; "": they are this one's.
+	Package string
 	// Telling names those that are tried unless QIOI_MUTANTS=all asks for all of them, as make mutants does.
 	Telling []string
 	// Known has seeds of schedules that notice a mutant, as the test's log tells them: they spare the search, as long as
@@ -29,8 +33,6 @@ type Suite struct {
 	Known map[string]uint64
 	// Test names the test that calls Notice.
 	Test string
-	// Sound is the protocol that Notice is called with, in this build.
-	Sound sim.Protocol
 }
 
 // Applies shows that each mutant is one of the source as it is.
@@ -78,7 +80,8 @@ func (s Suite) notices(t *testing.T, m Mutant) {
 	if seed, is := s.Known[m.Name]; is {
 		known = strconv.FormatUint(seed, 10)
 	}
-	output := m.run(t, s.Test, known)
+	test := testOf{cmp.Or(s.Package, "."), s.Test}
+	output := m.run(t, test, known)
 	if said := byScript.FindString(output); said != "" {
 		t.Log(said)
 		return
@@ -86,23 +89,18 @@ func (s Suite) notices(t *testing.T, m Mutant) {
 	said := bySchedule.FindStringSubmatch(output)
 	require.NotNil(t, said, "neither a script nor a schedule notices: %s", output)
 	t.Log(said[0])
-	seed, err := strconv.ParseUint(said[1], 10, 64)
-	require.NoError(t, err)
-	require.NoError(t, sim.Run(s.Sound, seed, options), "the schedule is no control: the sound core fails in it, too")
+	control := Mutant{Name: "the sound core"}.run(t, test, alone+said[1])
+	require.NotRegexp(t, bySchedule, control, "the schedule is no control: the sound core fails in it, too")
 }
 
 // options are of the schedules that find mutants.
 var options = sim.Options{Liars: true}
 
-// Notice says, in a mutant's build, which script or schedule notices the mutant. Elsewhere it skips the test. The script
-// is the name of one whose output is another; "": there is none.
+// Notice says, in a build that a suite makes, which script or schedule notices the mutant. Elsewhere it skips the test. The
+// script is the name of one whose output is another; "": there is none.
 func Notice(t *testing.T, script func(*testing.T) string, protocol sim.Protocol) {
 	t.Helper()
 	SkipUnlessMutated(t)
-	if name := script(t); name != "" {
-		fmt.Printf("noticed by testdata/%s\n", name)
-		return
-	}
 	noticed := func(seed uint64) bool {
 		err := sim.Run(protocol, seed, options)
 		if err != nil {
@@ -110,7 +108,18 @@ func Notice(t *testing.T, script func(*testing.T) string, protocol sim.Protocol)
 		}
 		return err != nil
 	}
-	if seed, err := strconv.ParseUint(os.Getenv(variable), 10, 64); err == nil && noticed(seed) {
+	first, only := strings.CutPrefix(os.Getenv(variable), alone)
+	if only {
+		seed, err := strconv.ParseUint(first, 10, 64)
+		require.NoError(t, err)
+		noticed(seed)
+		return
+	}
+	if name := script(t); name != "" {
+		fmt.Printf("noticed by testdata/%s\n", name)
+		return
+	}
+	if seed, err := strconv.ParseUint(first, 10, 64); err == nil && noticed(seed) {
 		return
 	}
 	for seed := range uint64(schedules) {

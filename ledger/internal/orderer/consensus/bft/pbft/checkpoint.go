@@ -33,7 +33,7 @@ func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 // checkStable makes a certificate where a quorum vouches for the same.
 func (c *Core) checkStable(cp bft.Checkpoint) {
 	signatures := c.votes.For(func(_ uint64, other bft.Checkpoint) bool { return other.Equal(cp) })
-	if len(signatures) >= c.Group.Quorum() {
+	if len(signatures) >= c.Quorum() {
 		c.adopt(bft.Certificate{Checkpoint: cp, Signatures: signatures})
 	}
 }

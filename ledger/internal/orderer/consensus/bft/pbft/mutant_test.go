@@ -16,7 +16,7 @@ func suite() mutanttest.Suite {
 			"old view changes count":          218,
 			"prepared without proof":          16,
 		},
-		Test: "TestThatNotices", Sound: protocol(),
+		Test: "TestThatNotices",
 	}
 }
 

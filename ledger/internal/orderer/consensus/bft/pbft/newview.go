@@ -6,7 +6,7 @@ func (c *Core) onNewView(m *NewView) {
 	if m.Epoch != c.Group.Epoch || m.View == 0 || m.View < c.InView || m.View == c.InView && c.Active {
 		return
 	}
-	if len(m.Changes) < c.Group.Quorum() || len(m.Changes) > len(c.Group.Members) {
+	if len(m.Changes) < c.Quorum() || len(m.Changes) > len(c.Group.Members) {
 		return
 	}
 	seen := make([]bool, len(c.Group.Members))

@@ -251,7 +251,7 @@ func (c *Core) checkPrepared(seq uint64, s *slot) {
 			signatures = append(signatures, bft.Signature{By: c.Group.Members[at], Bytes: v.signature})
 		}
 	}
-	if len(signatures) < c.Group.Quorum() {
+	if len(signatures) < c.Quorum() {
 		return
 	}
 	s.prepared, s.preparedEntry = &Prepared{View: c.InView, Seq: seq, Digest: s.digest, Signatures: signatures}, s.entry
@@ -302,7 +302,7 @@ func (c *Core) checkDecided(seq uint64, s *slot) {
 				votes++
 			}
 		}
-		if votes >= c.Group.Quorum() {
+		if votes >= c.Quorum() {
 			c.decide(seq, s, s.commits[i].view, s.commits[i].digest)
 			return
 		}
@@ -318,7 +318,7 @@ func (c *Core) checkTold(seq uint64, s *slot, digest bft.Digest) {
 			votes++
 		}
 	}
-	if !s.decided && votes >= c.Group.Weak() {
+	if !s.decided && votes >= c.Weak() {
 		c.decide(seq, s, byWord, digest)
 	}
 }

@@ -43,7 +43,7 @@ func (c *Core) beginSparing(applied uint64) {
 func (c *Core) keepsStill(seq uint64, e *bft.Entry) bool {
 	n := uint64(len(c.Group.Members))
 	place := (uint64(c.Group.Index(c.ID)) + n - c.InView%n) % n
-	if c.cfg.SpareWait == 0 || place < uint64(c.Group.Quorum()) {
+	if c.cfg.SpareWait == 0 || place < uint64(c.Quorum()) {
 		return false
 	}
 	if e.Config || len(e.Txs) == 0 || len(e.Txs) > c.cfg.BatchTxs || e.Size() > c.cfg.BatchBytes {

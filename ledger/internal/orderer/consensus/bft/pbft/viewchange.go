@@ -123,7 +123,7 @@ func (c *Core) join() {
 			lowest = m.View
 		}
 	}
-	if later >= c.Group.Weak() {
+	if later >= c.Weak() {
 		c.leave(lowest)
 	}
 }
@@ -144,7 +144,7 @@ func (c *Core) countChanges() {
 			usable = append(usable, m)
 		}
 	}
-	quorum := c.Group.Quorum()
+	quorum := c.Quorum()
 	if left >= quorum {
 		c.Suspect.Begin(c.Now, false)
 	}

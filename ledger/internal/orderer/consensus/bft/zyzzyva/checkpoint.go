@@ -51,7 +51,7 @@ func (c *Core) onCheckpointVote(from bft.ID, m *CheckpointVote) {
 // checkStable makes a stable checkpoint where a quorum vouches for the same.
 func (c *Core) checkStable(state vouched) {
 	signatures := c.votes.For(func(_ uint64, other vouched) bool { return other.equal(&state) })
-	if len(signatures) >= c.Group.Quorum() {
+	if len(signatures) >= c.Quorum() {
 		c.adopt(Stable{Checkpoint: state.Checkpoint, History: state.history, Signatures: signatures})
 	}
 }

@@ -20,18 +20,6 @@ var asPublished = mutanttest.New("the longest certificate wins, as published", "
 
 var mutants = []mutanttest.Mutant{
 	asPublished,
-	mutanttest.New("quorum one too small", "../base/replica.go", // the core's: a client's is among clientMutants
-		"g.Signed(r.Oracle, g.Quorum(), ", "g.Signed(r.Oracle, max(g.Quorum()-1, 1), ").
-		And("settle.go", "case n >= c.Group.Quorum() &&", "case n >= max(c.Group.Quorum()-1, 1) &&").
-		And("settle.go", "len(signatures) < c.Group.Quorum() {", "len(signatures) < max(c.Group.Quorum()-1, 1) {").
-		And("settle.go", "quorum := c.Group.Quorum();", "quorum := max(c.Group.Quorum()-1, 1);").
-		And("checkpoint.go", "len(signatures) >= c.Group.Quorum() {", "len(signatures) >= max(c.Group.Quorum()-1, 1) {").
-		And("newview.go", "len(m.Changes) < c.Group.Quorum() ||", "len(m.Changes) < max(c.Group.Quorum()-1, 1) ||").
-		And("newview.go", "len(signatures) >= c.Group.Quorum() {", "len(signatures) >= max(c.Group.Quorum()-1, 1) {").
-		And("viewchange.go", "quorum := c.Group.Quorum()", "quorum := max(c.Group.Quorum()-1, 1)"),
-	mutanttest.New("one replica's word for f+1", "viewchange.go",
-		"switch weak := c.Group.Weak(); {", "switch weak := max(c.Group.Faulty(), 1); {").
-		And("told.go", "if equal < c.Group.Weak() {", "if equal < max(c.Group.Faulty(), 1) {"),
 	mutanttest.New("all but one for all", "settle.go",
 		"case n >= len(c.Group.Members):", "case n >= max(len(c.Group.Members)-1, 1):"),
 	mutanttest.New("a new view takes what one has", "newview.go",
@@ -63,12 +51,8 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("responses of another history count", "settle.go",
 		"if v.cast && v.history == s.history {", "if v.cast {").
 		And("settle.go", "if history, known := c.historyAt(l.Seq); known && history == l.History {", "if _, known := c.historyAt(l.Seq); known {"),
-	mutanttest.New("what waits is not checked again", "../base/progress.go",
-		"	if r.Configured() {\n", "	if false {\n"),
 	mutanttest.New("transactions without a signature", "order.go",
 		"return e.Proper(", "return true || e.Proper("),
-	mutanttest.New("a client's transaction stays another's", "../base/pending.go",
-		"return r.Pending.Adopt(", "return false && r.Pending.Adopt("),
 	mutanttest.New("no high mark", "order.go",
 		"func (c *Core) highest() uint64 { return c.Stable.Seq + c.cfg.Window }", "func (c *Core) highest() uint64 { return 1 << 62 }"),
 	mutanttest.New("no low mark", "order.go",
@@ -80,7 +64,7 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("a new view without its leader's signature", "newview.go",
 		"if !c.Oracle.Verify(c.Group.Leader(m.View),", "if false && !c.Oracle.Verify(c.Group.Leader(m.View),"),
 	mutanttest.New("a new view of fewer than a quorum", "newview.go",
-		"if len(m.Changes) < c.Group.Quorum() || ", "if "),
+		"if len(m.Changes) < c.Quorum() || ", "if "),
 	mutanttest.New("a new view of one replica's many changes", "newview.go",
 		"at < 0 || seen[at] ||", "at < 0 ||"),
 	mutanttest.New("confirms without a signature", "newview.go",
@@ -88,7 +72,7 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("a leader begins its view once more", "viewchange.go",
 		"if c.newView != nil || c.planned != nil {", "if c.newView != nil {"),
 	mutanttest.New("a view begins without a quorum's confirms", "newview.go",
-		"if len(signatures) >= c.Group.Quorum() {", "if true {"),
+		"if len(signatures) >= c.Quorum() {", "if true {"),
 	mutanttest.New("a restart forgets the own confirm", "restore.go",
 		"if c.planned != nil && c.planned.held {\n				c.castConfirm(at)", "if false {\n				c.castConfirm(at)"),
 	mutanttest.New("a replica led astray forgets its view", "checkpoint.go",
@@ -120,8 +104,6 @@ var mutants = []mutanttest.Mutant{
 		"	c.Broadcast(&Accuse{Epoch: c.Group.Epoch, View: c.InView})\n	c.leave(c.InView + 1)\n"),
 	mutanttest.New("a leader's two orders prove nothing", "suspect.go",
 		"	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Active || !c.Member() || m.Histories[0] == m.Histories[1] {\n", "	if true {\n"),
-	mutanttest.New("timeouts stay the same", "../suspect/suspect.go",
-		"func (t *Timer) GaveUp() { t.given++ }", "func (t *Timer) GaveUp() {}"),
 }
 
 // clientMutants are mistakes of the client's.

@@ -26,14 +26,14 @@ func suite() mutanttest.Suite {
 			"transactions without a signature":         421,
 			"view changes without a signature":         76,
 		},
-		Test: "TestThatNotices", Sound: protocol(),
+		Test: "TestThatNotices",
 	}
 }
 
 func clientSuite() mutanttest.Suite {
 	return mutanttest.Suite{
 		Mutants: clientMutants, Telling: []string{"a certificate is for what few have there"},
-		Test: "TestThatNotices", Sound: protocol(),
+		Test: "TestThatNotices",
 	}
 }
 

@@ -28,7 +28,7 @@ func (c *Core) onNewView(m *NewView) {
 	if m.View == c.InView && (c.Active || c.planned != nil) {
 		return // of a leader's two beginnings the first counts
 	}
-	if len(m.Changes) < c.Group.Quorum() || len(m.Changes) > len(c.Group.Members) {
+	if len(m.Changes) < c.Quorum() || len(m.Changes) > len(c.Group.Members) {
 		return
 	}
 	seen := make([]bool, len(c.Group.Members))
@@ -222,7 +222,7 @@ func (c *Core) checkConfirms() {
 		c.activate(*p.proof)
 		return
 	}
-	if len(signatures) >= c.Group.Quorum() {
+	if len(signatures) >= c.Quorum() {
 		c.activate(Certificate{Epoch: c.Group.Epoch, View: c.InView, Seq: p.last(), History: p.history, Start: true, Signatures: signatures})
 	}
 }

@@ -100,7 +100,7 @@ func (c *Core) checkRound(seq uint64) {
 	switch n := len(signatures); {
 	case n >= len(c.Group.Members):
 		c.decide(seq)
-	case n >= c.Group.Quorum() && c.certAt == 0 && (c.cert.View < c.InView || c.cert.Seq < seq):
+	case n >= c.Quorum() && c.certAt == 0 && (c.cert.View < c.InView || c.cert.Seq < seq):
 		c.certAt = c.Now + c.cfg.Fast
 		if c.cfg.Fast == 0 {
 			c.certify()
@@ -124,7 +124,7 @@ func (c *Core) certify() {
 
 func (c *Core) certifyAt(seq uint64) bool {
 	signatures := c.equal(seq)
-	if seq < c.base || len(signatures) < c.Group.Quorum() {
+	if seq < c.base || len(signatures) < c.Quorum() {
 		return false
 	}
 	c.hold(Certificate{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: c.slots[seq].history, Signatures: signatures})
@@ -189,7 +189,7 @@ func (c *Core) countLocals() {
 			held = append(held, l.Seq)
 		}
 	}
-	if quorum := c.Group.Quorum(); len(held) >= quorum {
+	if quorum := c.Quorum(); len(held) >= quorum {
 		slices.Sort(held)
 		c.decide(held[len(held)-quorum])
 	}

@@ -30,7 +30,7 @@ func (c *Core) hear(from bft.ID, m *Status) {
 			equal++
 		}
 	}
-	if equal < c.Group.Weak() {
+	if equal < c.Weak() {
 		return
 	}
 	if history, known := c.historyAt(m.Applied); known && m.Applied <= c.Last && history == m.Final {

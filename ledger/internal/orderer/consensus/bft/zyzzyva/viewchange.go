@@ -74,7 +74,7 @@ func (c *Core) join() {
 			against++
 		}
 	}
-	switch weak := c.Group.Weak(); {
+	switch weak := c.Weak(); {
 	case later >= weak:
 		c.leave(lowest)
 	case c.Active && against >= weak:
@@ -98,7 +98,7 @@ func (c *Core) countChanges() {
 			usable = append(usable, m)
 		}
 	}
-	quorum := c.Group.Quorum()
+	quorum := c.Quorum()
 	if left >= quorum {
 		c.Suspect.Begin(c.Now, false)
 	}

@@ -1,0 +1,33 @@
+package suspect_test
+
+import (
+	"testing"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/mutanttest"
+)
+
+// mutants are mistakes of the timer's. The tests of both cores are to notice each.
+var mutants = []mutanttest.Mutant{
+	mutanttest.New("timeouts stay the same", "suspect.go",
+		"func (t *Timer) GaveUp() { t.given++ }", "func (t *Timer) GaveUp() {}"),
+}
+
+func pbft() mutanttest.Suite {
+	return mutanttest.Suite{Mutants: mutants, Package: "../pbft", Test: "TestThatNotices"}
+}
+
+func zyzzyva() mutanttest.Suite {
+	return mutanttest.Suite{Mutants: mutants, Package: "../zyzzyva", Test: "TestThatNotices"}
+}
+
+// TestMutantsApply to the source as it is.
+func TestMutantsApply(t *testing.T) {
+	pbft().Applies(t)
+	zyzzyva().Applies(t)
+}
+
+// TestMutants shows that the scripts and schedules of both cores would notice a timer without one of its rules.
+func TestMutants(t *testing.T) {
+	t.Run("pbft", pbft().Noticed)
+	t.Run("zyzzyva", zyzzyva().Noticed)
+}
