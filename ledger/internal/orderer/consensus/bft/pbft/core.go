@@ -136,6 +136,7 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.applyDecided()
 	c.propose()
 	c.watch()
+	c.dropSettled()
 	return c.EndStep(c.lateAt(), c.proposeAt)
 }
 

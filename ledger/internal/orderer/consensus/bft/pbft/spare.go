@@ -70,23 +70,31 @@ func (c *Core) timeDecided(s *slot, digest bft.Digest) {
 	}
 }
 
-// lateAt is when the others have had long enough for the first of what they have not decided; 0: there is none.
-func (c *Core) lateAt() bft.Time {
+// dropSettled forgets the first late entries, as far as they need no vote any longer.
+func (c *Core) dropSettled() {
 	for ; len(c.spares.late) > 0; c.spares.late = c.spares.late[1:] {
-		seq := c.spares.late[0]
-		if s := c.slots[seq]; s != nil && s.unvoted && !s.decided {
-			if seq <= c.spares.due {
-				return max(c.Now, 1)
-			}
-			return s.since + min(max(spareWaits*c.spares.took, c.cfg.SpareWait/spareRange), c.cfg.SpareWait)
+		if s := c.slots[c.spares.late[0]]; s != nil && s.unvoted && !s.decided {
+			return
 		}
 	}
-	return 0
+}
+
+// lateAt is when the others have had long enough for the first late entry, as dropSettled leaves it; 0: there is none.
+func (c *Core) lateAt() bft.Time {
+	if len(c.spares.late) == 0 {
+		return 0
+	}
+	seq := c.spares.late[0]
+	if seq <= c.spares.due {
+		return max(c.Now, 1)
+	}
+	return c.slots[seq].since + min(max(spareWaits*c.spares.took, c.cfg.SpareWait/spareRange), c.cfg.SpareWait)
 }
 
 // watchSpared votes for one late entry whose time has come. Each has as many clients' signatures to verify as a message with
 // a proposal, and other messages go between.
 func (c *Core) watchSpared() {
+	c.dropSettled()
 	at := c.lateAt()
 	if at == 0 || c.Now < at {
 		return

@@ -33,12 +33,10 @@ func (c *Core) sendStatus() {
 	c.countChanges()
 }
 
-// progresses reports whether the replica has applied something since its status was due before, and misses nothing else:
-// an answer would bring again what is under way.
-func (c *Core) progresses() bool {
-	before := c.appliedThen
-	c.appliedThen = c.Applied
-	return c.Applied > before && c.Active && !c.Closed && c.Fetching == 0 && c.Behind == 0 && len(c.own) < 2
+// progresses reports whether the replica has applied something since it had applied so much, and misses nothing else: an
+// answer would bring again what is under way.
+func (c *Core) progresses(since uint64) bool {
+	return c.Applied > since && c.Active && !c.Closed && c.Fetching == 0 && c.Behind == 0 && len(c.own) < 2
 }
 
 // busy reports whether the replica waits for something that messages of others would bring.

@@ -19,7 +19,9 @@ func (c *Core) watch() {
 		c.StatusAt = at
 	}
 	if c.Now >= c.StatusAt {
-		if c.progresses() && c.busy() {
+		since := c.appliedThen
+		c.appliedThen = c.Applied
+		if c.progresses(since) && c.busy() {
 			c.StatusAt = c.Now + c.cfg.Resend
 		} else {
 			c.sendStatus()
