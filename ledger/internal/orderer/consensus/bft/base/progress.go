@@ -98,6 +98,17 @@ func (r *Replica[S]) Durable(in bft.Synced) (cp bft.Checkpoint, fresh bool) {
 	return cp, in.Seq > stable.Seq
 }
 
+// Resume is for a replica that has replayed its records. It has what is stable and not applied fetched at once. Where the
+// replica owes the others its word on the state at Applied, the first step asks for that state again. Vouched is whether it
+// has given its word.
+func (r *Replica[S]) Resume(vouched bool, interval uint64) {
+	stable := r.Stable.Point().Seq
+	if r.Applied < stable {
+		r.Behind = 1 // a time that has passed at the first step
+	}
+	r.Resync = !vouched && r.Applied > stable && (r.Closed || r.Boundary(r.Applied, interval))
+}
+
 // Recheck gives up what the epoch's configuration does not allow, as it comes up, once the configuration is in force here.
 // The others would refuse a leader who proposes that.
 func (r *Replica[S]) Recheck() {

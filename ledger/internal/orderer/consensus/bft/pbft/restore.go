@@ -51,14 +51,11 @@ func (c *Core) restore(records []bft.Record) {
 		}
 	}
 	c.Last = max(c.Last, c.Applied)
-	if c.Applied < c.Stable.Seq {
-		c.Behind = 1
-	}
 	for len(c.own) > 0 && c.own[0].Seq <= c.Stable.Seq {
 		c.own = c.own[1:]
 	}
 	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.Applied
-	c.Resync = !vouched && c.Applied > c.Stable.Seq && (c.Closed || c.Boundary(c.Applied, c.cfg.Interval))
+	c.Resume(vouched, c.cfg.Interval)
 	if at := c.Group.Index(c.ID); at >= 0 {
 		for _, cp := range c.own {
 			c.votes.Add(at, cp.Seq, cp, c.Oracle.Sign(CheckpointStatement(c.cfg.Domain, cp)))

@@ -74,7 +74,7 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("a view begins without a quorum's confirms", "newview.go",
 		"if len(signatures) >= c.Quorum() {", "if true {"),
 	mutanttest.New("a restart forgets the own confirm", "restore.go",
-		"if c.planned != nil && c.planned.held {\n				c.castConfirm(at)", "if false {\n				c.castConfirm(at)"),
+		"if c.planned != nil && c.planned.held {\n			c.castConfirm(at)", "if false {\n			c.castConfirm(at)"),
 	mutanttest.New("a replica led astray forgets its view", "checkpoint.go",
 		"if c.Active && c.begun != nil && c.begun.Certificate.Seq <= c.Stable.Seq {", "if false {"),
 	mutanttest.New("what a view leaves out stays executed", "order.go",

@@ -28,9 +28,6 @@ func (c *Core) restore(records []bft.Record) {
 	if c.leadsToStable() {
 		c.final = max(c.final, c.Stable.Seq)
 	}
-	if c.Applied < c.Stable.Seq {
-		c.Behind = 1
-	}
 	c.Settled = c.Floor()
 	for seq := range c.slots {
 		if seq < c.Settled {
@@ -46,24 +43,29 @@ func (c *Core) restore(records []bft.Record) {
 		c.own = c.own[1:]
 	}
 	vouched := len(c.own) > 0 && c.own[len(c.own)-1].Seq >= c.Applied
-	c.Resync = !vouched && c.Applied > c.Stable.Seq && (c.Closed || c.Boundary(c.Applied, c.cfg.Interval))
+	c.Resume(vouched, c.cfg.Interval)
 	if at := c.Group.Index(c.ID); at >= 0 {
-		for _, own := range c.own {
-			c.votes.Add(at, own.Seq, own, c.checkpointVote(own).Signature)
-		}
-		if !c.Active {
-			c.changes[at] = c.viewChange()
-			if c.planned != nil && c.planned.held {
-				c.castConfirm(at)
-			}
-		} else if local := c.localCommit(); local != nil {
-			c.locals[at] = *local
-		}
+		c.recast(at)
 	}
 	c.Out = bft.Effects{}
 	c.enterNext()
 	c.First = append(c.First, c.Out.Persist...) // a crash came between the end of an epoch and the record of the next
 	c.Out, c.ran, c.executed = bft.Effects{}, map[uint64]bft.Digest{}, c.Applied
+}
+
+// recast counts this replica's own votes again, at its place among the members.
+func (c *Core) recast(at int) {
+	for _, own := range c.own {
+		c.votes.Add(at, own.Seq, own, c.checkpointVote(own).Signature)
+	}
+	if !c.Active {
+		c.changes[at] = c.viewChange()
+		if c.planned != nil && c.planned.held {
+			c.castConfirm(at)
+		}
+	} else if local := c.localCommit(); local != nil {
+		c.locals[at] = *local
+	}
 }
 
 // leadsToStable reports whether all entries between what is applied and the stable checkpoint are here.
