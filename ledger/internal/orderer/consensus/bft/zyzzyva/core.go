@@ -53,14 +53,14 @@ type Core struct {
 	base    uint64 // sequence numbers up to it are the view's beginning; the leader orders after it
 	closing uint64 // sequence number of a configuration that is accepted; 0: none
 
-	slots    map[uint64]*slot      // the history from Floor to Last
-	early    map[uint64]*Order     // of this view, after Last
-	tip      bft.Digest            // the history after Last
-	known    uint64                // executed, as the step began
-	executed uint64                // up to here Ahead or Apply has told
-	ran      map[uint64]bft.Digest // the history of what is executed ahead
-	places   map[bft.Digest]uint64 // where in the history a transaction is, until it is applied
-	bodies   map[bft.Digest]*bft.Entry
+	slots          map[uint64]*slot      // the history from Floor to Last
+	early          map[uint64]*Order     // of this view, after Last
+	tip            bft.Digest            // the history after Last
+	executed       uint64                // up to here Ahead or Apply has told
+	executedBefore uint64                // up to here steps before this one have told, and it is not taken back
+	ran            map[uint64]bft.Digest // the history of what is executed ahead
+	places         map[bft.Digest]uint64 // where in the history a transaction is, until it is applied
+	bodies         map[bft.Digest]*bft.Entry
 
 	rounds   map[uint64]*round // where replicas settle, by sequence number
 	locals   []LocalCommit     // by member: the latest
@@ -128,7 +128,7 @@ func (c *Core) resetEpoch() {
 // Step implements bft.Core.
 func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.BeginStep(now)
-	c.known = c.executed
+	c.executedBefore = c.executed
 	switch in := in.(type) {
 	case bft.Submit:
 		c.submit(in.Tx)

@@ -31,7 +31,7 @@ var mutants = []mutanttest.Mutant{
 		And("order.go", "onOrder(m *Order)", "onOrder(from bft.ID, m *Order)").
 		And("order.go", "	leader := c.Leader()\n", "	leader := from\n"),
 	mutanttest.New("a second order replaces the first", "order.go",
-		"			c.twoOrders(m.Seq, s.history, s.order, m)\n", `			c.twoOrders(m.Seq, s.history, s.order, m)
+		"			c.twoOrders(m.Seq, signed{s.history, s.order}, signed{m.History, m.Signature})\n", `			c.twoOrders(m.Seq, signed{s.history, s.order}, signed{m.History, m.Signature})
 			if m.Seq > c.final {
 				c.truncate(m.Seq - 1)
 				c.early[m.Seq] = m

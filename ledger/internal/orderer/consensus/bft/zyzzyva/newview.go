@@ -212,15 +212,15 @@ func (c *Core) checkConfirms() {
 	if p == nil || !p.held || c.Active {
 		return
 	}
+	if p.proof != nil {
+		c.activate(*p.proof)
+		return
+	}
 	var signatures []bft.Signature
 	for at, v := range c.confirms {
 		if v.cast && v.seq == p.last() && v.history == p.history {
 			signatures = append(signatures, bft.Signature{By: c.Group.Members[at], Bytes: v.signature})
 		}
-	}
-	if p.proof != nil {
-		c.activate(*p.proof)
-		return
 	}
 	if len(signatures) >= c.Quorum() {
 		c.activate(Certificate{Epoch: c.Group.Epoch, View: c.InView, Seq: p.last(), History: p.history, Start: true, Signatures: signatures})
@@ -276,30 +276,13 @@ func (c *Core) onStart(m *Start) {
 // what the view has ordered up to there is not in the plan. A plan that differs from what others say is final is that of a
 // view that a later one has overtaken: this replica does not begin it.
 func (c *Core) replace(p *plan) bool {
-	history := historyOf(&p.stable, c.Start.Seq, c.Group.Epoch)
+	fresh, agrees := c.plannedSlots(p)
+	if !agrees {
+		return false
+	}
 	last, tip := p.last(), p.history
 	if last < c.Stable.Seq {
 		last, tip = c.Stable.Seq, c.stableHistory()
-	}
-	fresh := map[uint64]*slot{}
-	whole := max(c.Applied, c.final) >= c.Stable.Seq // what comes before the checkpoint leads there
-	for seq := c.Floor(); seq <= c.Stable.Seq; seq++ {
-		if s := c.slots[seq]; s != nil && (seq <= c.Applied || whole) {
-			fresh[seq] = s
-		}
-	}
-	for i, d := range p.digests {
-		seq := p.stable.Seq + 1 + uint64(i)
-		history = Chain(history, d)
-		if old, known := c.historyAt(seq); known && old != history && (seq <= c.final || seq == c.Stable.Seq) {
-			if seq <= c.seen {
-				c.Fault("entry %d is final, and view %d begins with another one: more replicas lie than the group endures", seq, c.InView)
-			}
-			return false
-		}
-		if seq > c.Stable.Seq {
-			fresh[seq] = &slot{digest: d, history: history, entry: c.body(seq, d)}
-		}
 	}
 	if last < c.seen {
 		c.Fault("entry %d is final, and view %d begins with %d: more replicas lie than the group endures", c.seen, c.InView, last)
@@ -321,4 +304,31 @@ func (c *Core) replace(p *plan) bool {
 		c.note(seq, fresh[seq])
 	}
 	return true
+}
+
+// plannedSlots are the slots of a plan after the stable checkpoint, and those up to it that are still needed. It reports
+// whether the plan agrees with what is final here.
+func (c *Core) plannedSlots(p *plan) (fresh map[uint64]*slot, agrees bool) {
+	fresh = map[uint64]*slot{}
+	whole := max(c.Applied, c.final) >= c.Stable.Seq // what comes before the checkpoint leads there
+	for seq := c.Floor(); seq <= c.Stable.Seq; seq++ {
+		if s := c.slots[seq]; s != nil && (seq <= c.Applied || whole) {
+			fresh[seq] = s
+		}
+	}
+	history := historyOf(&p.stable, c.Start.Seq, c.Group.Epoch)
+	for i, d := range p.digests {
+		seq := p.stable.Seq + 1 + uint64(i)
+		history = Chain(history, d)
+		if old, known := c.historyAt(seq); known && old != history && (seq <= c.final || seq == c.Stable.Seq) {
+			if seq <= c.seen {
+				c.Fault("entry %d is final, and view %d begins with another one: more replicas lie than the group endures", seq, c.InView)
+			}
+			return nil, false
+		}
+		if seq > c.Stable.Seq {
+			fresh[seq] = &slot{digest: d, history: history, entry: c.body(seq, d)}
+		}
+	}
+	return fresh, true
 }

@@ -87,12 +87,12 @@ func (c *Core) onOrder(m *Order) {
 	case c.Active && m.Seq <= c.Last:
 		s := c.slots[m.Seq]
 		if s != nil && s.order != nil && s.history != m.History && c.Oracle.Verify(leader, statement, m.Signature) {
-			c.twoOrders(m.Seq, s.history, s.order, m)
+			c.twoOrders(m.Seq, signed{s.history, s.order}, signed{m.History, m.Signature})
 		}
 	case c.early[m.Seq] != nil:
 		old := c.early[m.Seq]
 		if old.History != m.History && c.Oracle.Verify(leader, statement, m.Signature) {
-			c.twoOrders(m.Seq, old.History, old.Signature, m)
+			c.twoOrders(m.Seq, signed{old.History, old.Signature}, signed{m.History, m.Signature})
 		}
 	default:
 		if !c.Oracle.Verify(leader, statement, m.Signature) || !c.proper(m.Entry) {
@@ -225,8 +225,8 @@ func (c *Core) undo(to uint64) {
 	}
 	c.executed = to
 	c.Out.Ahead = slices.DeleteFunc(c.Out.Ahead, func(o bft.Ordered) bool { return o.Seq > to })
-	if to < c.known { // the rest nobody has been told of
-		c.known = to
+	if to < c.executedBefore { // the rest nobody has been told of
+		c.executedBefore = to
 		c.Out.Undo = &to
 	}
 }

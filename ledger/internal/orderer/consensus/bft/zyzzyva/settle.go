@@ -67,10 +67,7 @@ func (c *Core) onResponse(from bft.ID, m *Response) {
 			c.settle(m.Seq)
 		}
 		if s.history != m.History && s.order != nil && len(m.Order) > 0 {
-			c.onMisbehaviour(&Misbehaviour{
-				Epoch: m.Epoch, View: m.View, Seq: m.Seq,
-				Histories: [2]bft.Digest{s.history, m.History}, Signatures: [2][]byte{s.order, m.Order},
-			})
+			c.twoOrders(m.Seq, signed{s.history, s.order}, signed{m.History, m.Order})
 			return
 		}
 	}

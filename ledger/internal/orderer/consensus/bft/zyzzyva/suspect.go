@@ -56,11 +56,17 @@ func (c *Core) onAccuse(from bft.ID, m *Accuse) {
 	}
 }
 
+// signed is a history that the leader has signed for a place in this view.
+type signed struct {
+	history   bft.Digest
+	signature []byte
+}
+
 // twoOrders tells all of a leader that has signed two histories for one place.
-func (c *Core) twoOrders(seq uint64, history bft.Digest, signature []byte, m *Order) {
+func (c *Core) twoOrders(seq uint64, one, other signed) {
 	c.onMisbehaviour(&Misbehaviour{
-		Epoch: m.Epoch, View: m.View, Seq: seq,
-		Histories: [2]bft.Digest{history, m.History}, Signatures: [2][]byte{signature, m.Signature},
+		Epoch: c.Group.Epoch, View: c.InView, Seq: seq,
+		Histories: [2]bft.Digest{one.history, other.history}, Signatures: [2][]byte{one.signature, other.signature},
 	})
 }
 
