@@ -25,7 +25,7 @@ class Peer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Page)
         self.begun = time.monotonic()
         self.url = f"http://127.0.0.1:{self.server_port}/metrics"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
 
 class Page(BaseHTTPRequestHandler):

@@ -50,7 +50,7 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[Web]:
     web = Web(str(tmp_path / "sock"), Answers)
-    threading.Thread(target=web.serve_forever, daemon=True).start()
+    threading.Thread(target=web.serve_forever, args=(0.01,), daemon=True).start()
     yield web
     web.shutdown()
     web.server_close()

@@ -36,7 +36,7 @@ class Health(BaseHTTPRequestHandler):
 @contextmanager
 def health(asked: Callable[[], None]) -> Iterator[str]:
     server = HTTPServer(("127.0.0.1", 0), type("Its", (Health,), {"asked": staticmethod(asked)}))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"127.0.0.1:{server.server_port}"

@@ -30,7 +30,7 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.groups: dict[str, Path] = {}  # where the shares of containers are, whose records can be updated
         super().__init__(str(socket), Answers)
         self.broken: list[object] = []  # those who hung up, as a daemon that is killed does
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
     def handle_error(self, request: object, client_address: object) -> None:
         self.broken.append(client_address)

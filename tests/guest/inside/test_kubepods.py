@@ -109,7 +109,7 @@ class Node:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
         self.server.daemon_threads = True
         Answers.said, Answers.ended = [], threading.Event()
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         cluster = {"server": f"http://127.0.0.1:{self.server.server_port}", "node": "n", "logs": str(site.folder)}
         self.config = {"kubernetes": cluster, "state_dir": str(site.state), "period": 0.5, "metrics": {"port": 0}}
 
