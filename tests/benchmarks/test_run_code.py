@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -88,15 +89,21 @@ def test_an_experiment_depends_on_what_it_runs(name: str, has: set[str], lacks: 
     assert not lacks & found
 
 
+@cache
+def tracked(*paths: str) -> list[str]:
+    """List this repository's files below paths. Most experiments depend on the same ones, and Git takes its time."""
+    return code.git(ROOT, "ls-files", "--", *paths).splitlines()
+
+
 @pytest.mark.parametrize("name", catalogue.names())
 def test_every_path_is_there(name: str) -> None:
     for path in depends(make_plan(catalogue.find(name), 2, paper_size=True)):
-        assert code.git(ROOT, "ls-files", "--", path.removeprefix(":(exclude)")), path
+        assert tracked(path.removeprefix(":(exclude)")), path
 
 
 @pytest.mark.parametrize("name", catalogue.names())
 def test_what_measures_is_left_out_nowhere(name: str) -> None:
     plan = make_plan(catalogue.find(name), 2, paper_size=True)
-    files = set(code.git(ROOT, "ls-files", "--", *depends(plan)).splitlines())
+    files = set(tracked(*depends(plan)))
     assert {"qioi/experiment/session.py", "qioi/lab/sampler.py", "monitor/scheduler/schedstat.py"} <= files
     assert ("monitor/profile/perf.py" in files) == any(cell.timing.profile for cell in plan.cells)
