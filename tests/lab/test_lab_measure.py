@@ -65,11 +65,12 @@ def test_only_the_cpus_that_the_lab_may_use_count() -> None:
     assert idle_and_steal(stat, {12}) == (51 / ticks, 1 / ticks)
 
 
+@pytest.mark.slow
 def test_on_one_cpu_of_several_no_more_than_one_is_busy() -> None:
     script = (
         "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
         "from qioi.lab.machine import between, machine, snapshot\n"
-        "first = snapshot(); time.sleep(0.5); print(between(first, snapshot(), machine().cores).cores_busy)\n"
+        "first = snapshot(); time.sleep(2); print(between(first, snapshot(), machine().cores).cores_busy)\n"
     )
     others = [subprocess.Popen(mortal(["sh", "-c", "while :; do :; done"])) for _ in os.sched_getaffinity(0)]
     try:
@@ -217,6 +218,7 @@ class ToySysbench:
 STARTED: list[float] = []
 
 
+@pytest.mark.slow
 def test_interferers_come_by_the_time_at_which_the_load_begins_to_send(
     tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
