@@ -36,6 +36,7 @@ def holders(file: Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grouped", [False, True])
 def test_nothing_outlives_a_killed_command(tmp_path: Path, tree: Tree, grouped: bool) -> None:
     script = tmp_path / "modules" / "@hyperledger" / "caliper-cli" / "caliper.js"

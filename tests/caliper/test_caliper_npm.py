@@ -40,6 +40,7 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_what_is_locked_is_installed_once(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, said = tmp_path / "cache", []
     modules = install(package, cache=cache, say=said.append)
@@ -55,6 +56,7 @@ def test_what_is_locked_is_installed_once(package: Path, tmp_path: Path, monkeyp
         install(package, cache=cache)
 
 
+@pytest.mark.slow
 def test_a_failed_install_leaves_nothing(package: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     (tmp_path / "part.tgz").unlink()

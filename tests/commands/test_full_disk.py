@@ -12,6 +12,7 @@ import pytest
 QIOI, KUBECTL = "qioi.cli", "qioi.commands.kubectl"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "at once"])
 @pytest.mark.parametrize(
     ("program", "arguments"),

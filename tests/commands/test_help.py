@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from waiting import PATIENCE
 
 EXTRAS = ("docker", "jeepney", "jinja2", "matplotlib", "pyspark")
@@ -30,6 +31,7 @@ for section, library, extra in (("docker", "the Docker SDK", "docker"), ("system
 """
 
 
+@pytest.mark.slow
 def test_every_command_helps_without_any_extra_and_names_the_one_that_it_needs(tmp_path: Path) -> None:
     (tmp_path / "qioi.yaml").write_text("docker: {}\nsystemd: {units: [{unit: 'fabric-*.service', role: peer}]}\n")
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "qioi.yaml")]

@@ -277,6 +277,7 @@ def test_a_host_lock_that_is_no_folder_is_told(tmp_path: Path, monkeypatch: pyte
         TreeLock(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "restore"])
 def test_a_command_that_cannot_lock_says_so_in_one_line(site: Site, command: str) -> None:
     site.component("peer0")

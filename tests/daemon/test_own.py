@@ -48,6 +48,7 @@ print(own_cgroup(hierarchy))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("namespace", [(), ("unshare", "--cgroup")])
 @pytest.mark.parametrize("below", ["", "below"])
 def test_its_group_is_found_also_from_a_cgroup_namespace(

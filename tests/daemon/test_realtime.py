@@ -102,6 +102,7 @@ subprocess.run([sys.executable, "-c", tell])
 REFUSED = ["sh", "-c", 'renice -n -10 $$ > /dev/null && exec setpriv --bounding-set=-sys_nice "$0" "$@"']
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("below", "wanted", "loop"),
     [([], "wanted", "-10 True"), (REFUSED, "wanted", "-10 False"), ([], "not wanted", "-10 False")],

@@ -116,6 +116,7 @@ def test_a_build_that_fails_says_how_to_do_without(
         built(module, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("dpkg") is None, reason="needs dpkg: not a Debian")
 @pytest.mark.parametrize(("python", "goes_on"), [(sys.executable, True), ("/bin/false", False)])
 def test_the_debian_package_is_built_by_the_environment_of_setup(tmp_path: Path, python: str, goes_on: bool) -> None:

@@ -96,6 +96,7 @@ def link(clone: Path) -> Path:
     return clone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "steps"),
     [

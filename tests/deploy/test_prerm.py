@@ -47,6 +47,7 @@ def configured(script: Path, state: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", [".", "own", "own/deeper"])
 def test_originals_stay_while_their_owner_does_not_answer(script: Path, state: str) -> None:
     """A stopped dockerd does not answer: `qioi restore` names what it holds, and ends with 3."""
@@ -62,6 +63,7 @@ def test_originals_stay_while_their_owner_does_not_answer(script: Path, state: s
     assert ToldFiles(folder).any()
 
 
+@pytest.mark.slow
 def test_a_folder_from_which_all_is_put_back_is_removed(script: Path) -> None:
     folder = configured(script, "own")
     entry = Entry("qioi-is-gone/ab12", "cpu.shares", GroupId(1, 1), 1024, (4096,))

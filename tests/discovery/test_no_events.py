@@ -44,6 +44,7 @@ def names(discovery: DockerDiscovery) -> set[str]:
     return {about for about in discovery.found().problems if about.startswith("container ")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deaf", ["refused", "ended"])
 def test_its_containers_are_listed_at_an_interval(
     engine: ToyEngine, deaf: str, monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,7 @@ def failing_client(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_the_last_failure_keeps_its_logs_and_is_no_repeat(
     alone: Plan, base_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

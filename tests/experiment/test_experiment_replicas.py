@@ -59,6 +59,7 @@ def test_the_result_becomes_metrics() -> None:
 BURNS = "import time\nwhile time.process_time() < 0.5: pass"
 
 
+@pytest.mark.slow
 def test_what_children_and_theirs_have_used_is_ours(tmp_path: Path) -> None:
     before = ours()
     run(["sh", "-c", f"{sys.executable} -c '{BURNS}'; true"], tmp_path / "log", 60)

@@ -41,6 +41,7 @@ def test_it_works_in_a_group_of_its_own_and_says_what_it_did(tree: Tree, tmp_pat
     assert (tmp_path / f"{name}.log").exists()
 
 
+@pytest.mark.slow
 def test_the_work_of_those_that_were_killed_is_not_known(tree: Tree, tmp_path: Path) -> None:
     """Neighbours that go within the window are killed, and say nothing."""
     stress = StressNg(tree, "memory", 2, tmp_path)

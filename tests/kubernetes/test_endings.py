@@ -79,6 +79,7 @@ def pods(count: int, asked: str, **more: dict[str, str]) -> dict[str, Object]:
     return {one["metadata"]["uid"]: slim(one) for one in made}
 
 
+@pytest.mark.slow
 def test_restores_that_take_longer_than_there_is_time_are_cut_off_and_named(
     api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -96,6 +97,7 @@ def test_restores_that_take_longer_than_there_is_time_are_cut_off_and_named(
     assert len([text for text in caplog.messages if "not restored yet" in text]) == 30
 
 
+@pytest.mark.slow
 def test_the_end_raises_no_request_any_more(api: Api, server: Server, tmp_path: Path) -> None:
     """It comes in the middle of a round, which has two pods to raise."""
     objects = pods(2, "100m")
@@ -132,6 +134,7 @@ class Held:
         server.before = hold
 
 
+@pytest.mark.slow
 def test_the_end_leaves_no_round_behind_that_goes_on(
     api: Api, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -200,6 +203,7 @@ def test_statuses_that_there_is_no_time_to_remove_are_named(
     assert "no time is left" in said
 
 
+@pytest.mark.slow
 def test_the_end_waits_for_no_status_that_the_server_holds_back(
     api: Api, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

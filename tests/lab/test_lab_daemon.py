@@ -48,6 +48,7 @@ def started(lab: Lab, folder: Path) -> Daemon:
     return daemon
 
 
+@pytest.mark.slow
 def test_a_daemon_that_could_not_restore_a_share_fails_what_was_measured(
     lab: Lab, raised: Path, tmp_path: Path
 ) -> None:
@@ -59,11 +60,13 @@ def test_a_daemon_that_could_not_restore_a_share_fails_what_was_measured(
     assert not lab.tree.group("qioi").exists
 
 
+@pytest.mark.slow
 def test_an_error_of_the_measurement_goes_before_the_daemons(lab: Lab, raised: Path, tmp_path: Path) -> None:
     with read_only(raised), pytest.raises(ZeroDivisionError), started(lab, tmp_path):
         _ = 1 / 0
 
 
+@pytest.mark.slow
 def test_a_daemon_that_restores_all_ends_in_silence(lab: Lab, raised: Path, tmp_path: Path) -> None:
     with started(lab, tmp_path):
         pass
@@ -79,12 +82,14 @@ def test_a_daemon_that_is_ended_before_it_has_begun_has_changed_nothing(lab: Lab
         daemon.check()
 
 
+@pytest.mark.slow
 def test_a_measurement_begins_once_the_daemon_observes(lab: Lab, tmp_path: Path) -> None:
     lab.tree.create()
     with started(lab, tmp_path):
         assert get_json(lab.directory / DAEMON_STATE / "qioi.sock", "/status")["loop"] > 0
 
 
+@pytest.mark.slow
 def test_a_daemon_that_ends_at_its_start_says_why(lab: Lab, tmp_path: Path) -> None:
     lab.tree.create()
     with pytest.raises(LabError, match="the daemon ended"), Daemon(lab, "period: 0", tmp_path) as daemon:

@@ -34,6 +34,7 @@ def left(lab: Lab) -> Path:
     return lab.directory
 
 
+@pytest.mark.slow
 def test_it_tries_again_while_another_command_is_at_work(left: Path) -> None:
     words = [str(left), marker_of(left)]
     with Lab(left).locked():
@@ -54,6 +55,7 @@ def test_a_lab_that_has_come_meanwhile_is_left_alone(left: Path) -> None:
     assert left.exists()
 
 
+@pytest.mark.slow
 def test_one_that_comes_while_it_waits_is_left_alone(left: Path) -> None:
     with Lab(left).locked():
         words = ["-m", "qioi.lab.orphan_cleanup", str(left), marker_of(left)]

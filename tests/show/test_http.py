@@ -213,6 +213,7 @@ class Late(UnixConnection):
             assert self.sock.recv(1) == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_client_that_is_late_to_ask_comes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     monkeypatch.setattr(qioi.show.connections, "LONGEST", 1.0)
