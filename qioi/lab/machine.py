@@ -87,13 +87,14 @@ def cpu_model(cpuinfo: str) -> str:
 def snapshot() -> Snapshot:
     """Read the counters now."""
     usable = os.sched_getaffinity(0)
-    elapsed = len(usable) * time.monotonic()
-    idle, steal = idle_and_steal(Path("/proc/stat").read_text(), usable)
+    # Both clocks are read right after the counters: what passes in between would count as busy.
+    stat, elapsed, now = Path("/proc/stat").read_text(), time.monotonic(), time.time()
+    idle, steal = idle_and_steal(stat, usable)
     pressure = Path("/proc/pressure/cpu")
     return Snapshot(
-        time=time.time(),
+        time=now,
         steal=steal,
-        busy=elapsed - idle - steal,
+        busy=len(usable) * elapsed - idle - steal,
         pressure=some_total(pressure.read_text()) if pressure.exists() else None,
     )
 
