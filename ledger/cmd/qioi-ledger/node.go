@@ -32,7 +32,7 @@ func nodeCommand() *cobra.Command {
 			return root.ExecuteContext(cmd.Context())
 		},
 	}
-	cmd.Flags().StringVar(&file, "network", "", "network.json that `init` wrote")
+	cmd.Flags().StringVar(&file, "network", "", "`FILE` that init wrote, network.json")
 	return cmd
 }
 

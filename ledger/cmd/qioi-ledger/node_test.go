@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -60,18 +61,32 @@ func TestAGroupOfCommandsAloneShowsItsHelp(t *testing.T) {
 
 func TestNoFlagTakesWhatIsNoNumber(t *testing.T) {
 	seen := 0
-	var visit func(cmd *cobra.Command)
-	visit = func(cmd *cobra.Command) {
+	for _, cmd := range allBelow(newRoot()) {
 		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 			if flag.Value.Type() == "float64" {
 				seen++
 				require.ErrorContains(t, cmd.Flags().Set(flag.Name, "NaN"), "a finite number is accepted", "%s", cmd.CommandPath())
 			}
 		})
-		for _, sub := range cmd.Commands() {
-			visit(sub)
-		}
 	}
-	visit(newRoot())
 	assert.Positive(t, seen)
+}
+
+// What stands in backquotes in a flag's text is the name of its value in the help.
+func TestNoFlagTakesAWordOfItsTextForItsValue(t *testing.T) {
+	for _, cmd := range allBelow(newRoot()) {
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			if name, _ := pflag.UnquoteUsage(flag); strings.Contains(flag.Usage, "`") {
+				assert.Equal(t, strings.ToUpper(name), name, "%s --%s", cmd.CommandPath(), flag.Name)
+			}
+		})
+	}
+}
+
+func allBelow(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, sub := range cmd.Commands() {
+		all = append(all, allBelow(sub)...)
+	}
+	return all
 }

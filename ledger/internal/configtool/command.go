@@ -38,7 +38,7 @@ func Command() *cobra.Command {
 		Short: "Show and change a channel's configuration while the network runs",
 	}
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&o.network, "network", "network.json", "description that `init` wrote")
+	flags.StringVar(&o.network, "network", "network.json", "`FILE` that init wrote")
 	flags.StringVar(&o.channel, "channel", "", "channel (default: the network's first)")
 	flags.StringSliceVar(&o.signers, "signers", nil, "organisations whose administrators sign; the first one also sends (default: all whose keys are in the network's folder)")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "time to get it into force")

@@ -95,7 +95,7 @@ func Command() *cobra.Command {
 
 // systemFlags say what is driven, and how.
 func (o *options) systemFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.network, "network", "", "network.json that `init` or `qioi lab up` wrote")
+	f.StringVar(&o.network, "network", "", "`FILE` that init or qioi lab up wrote, network.json")
 	f.StringVar(&o.channel, "channel", "", "channel (default: the network's first)")
 	f.StringVar(&o.chaincode, "chaincode", "", "contract: "+strings.Join(slices.Sorted(maps.Keys(workloads)), ", ")+" (default: smallbank; a database has kv)")
 	f.StringSliceVar(&o.peers, "peers", nil, "gateway peers or database nodes, in turn (default: all)")

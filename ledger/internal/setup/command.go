@@ -86,6 +86,6 @@ func RenewTLSCommand() *cobra.Command {
 }
 
 func dirFlag(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "dir", "", "the network's folder, which `init` made")
+	cmd.Flags().StringVar(dir, "dir", "", "folder `DIR` of the network, which init made")
 	_ = cmd.MarkFlagRequired("dir") // it exists: the line above made it
 }
