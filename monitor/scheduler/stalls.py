@@ -99,7 +99,9 @@ class StallWatch:
                 stopped[group] = on
         self._quotas = totals
         self._without = {group: at for group, at in self._without.items() if now - at < ASK_AGAIN}
-        wanted = runnable_in(stopped, components, delays) if stopped else {}
+        if not stopped:  # as on nearly all hosts: what follows looks at each group of each component
+            return {}, {}
+        wanted = runnable_in(stopped, components, delays)
         throttled: dict[str, float] = {}
         quotas: dict[str, str] = {}
         for one, delay in waiting:
@@ -127,14 +129,14 @@ class StallWatch:
 
     def _sample(self, components: Iterable[Component]) -> dict[str, int]:
         """Count the blocked threads of the components whose turn it is; the others keep their last counts."""
-        groups = {one.name: self._mount / one.cgroup for one in components}
+        groups = {one.name: one.cgroup for one in components}
         before = {name: count for name, count in self._blocked.items() if name in groups}
         sampled: dict[str, int | None] = {}
         looked_at = 0
         for name in (*(groups.keys() - before.keys()), *before):
             if looked_at >= SAMPLED:
                 break
-            tids = threads_of(groups[name])
+            tids = threads_of(self._mount / groups[name])
             sampled[name] = blocked_of(tids, self._proc)
             looked_at += len(tids)
         self._blocked = {name: count for name, count in before.items() if name not in sampled} | sampled

@@ -17,7 +17,7 @@ MAX_DEPTH = 4
 def list_name(path: Path) -> str:
     """Find out which file lists a group's threads: the one of cgroup v2 or of v1."""
     for name in ("cgroup.threads", "tasks"):
-        if (path / name).exists():
+        if os.path.exists(f"{path}/{name}"):  # noqa: PTH110 (a Path takes longer than the call)
             return name
     raise FileNotFoundError(errno.ENOENT, "no control group", str(path))
 
