@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from qioi.controller.findings.diagnoses import see
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.backoff import Backoff
-from qioi.controller.laws.need import foreign_part, has_room, is_active, is_below, odds
+from qioi.controller.laws.need import has_room, is_active, is_below, odds
 from qioi.controller.period import Period
 from qioi.model import MAX_SHARES, Component
 
@@ -346,7 +346,7 @@ def read_one(period: Period, name: str) -> Reading | None:
     delay, host, force = period.delays.get(name), period.host, period.forces[name]
     if host is None or delay is None or delay.interval <= 0:
         return None
-    part, time = foreign_part(host.of(name)), delay.interval
+    part, time = host.of(name).foreign_part, delay.interval
     rate = Rate(max(0.0, delay.run) / time, max(0.0, delay.wait) / time, part, time)
     return Reading(force.share, force.original, rate)
 

@@ -57,24 +57,9 @@ def rates(delay: DelayReading, host: HostLoad | None) -> tuple[float, float]:
     return (run, wait) if wait <= most else (run + wait - most, most)
 
 
-def foreign_part(host: HostLoad | None) -> float:
-    """Part of the busy CPU time that foreigners had, 0..1; all of it where the host's load is unknown."""
-    if host is None:
-        return 1.0
-    busy = 1.0 - host.idle
-    return min(1.0, max(0.0, host.foreign / busy)) if busy > 0 else 0.0
-
-
 def waited_part(host: HostLoad | None) -> float:
-    """Part of a component's waiting that foreigners caused, 0..1.
-
-    The kernel counts a wait when it ends. In a period below a second that is often one in which foreigners had least:
-    SCHED_FIFO ones leave the CPU for 0.05 s of each second. So what foreigners had over a second counts too.
-    """
-    part = foreign_part(host)
-    if host is None or host.lasting is None:
-        return part
-    return max(part, foreign_part(host.lasting))
+    """Part of a component's waiting that foreigners caused, 0..1; all of it where the host's load is unknown."""
+    return 1.0 if host is None else host.waited_part
 
 
 def need_of(delay: DelayReading, host: HostLoad | None) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -68,7 +69,7 @@ class DelayReading(Struct, frozen=True):
         return self.wait / runnable if runnable > 0 else None
 
 
-class HostLoad(Struct, frozen=True):
+class HostLoad(Struct, frozen=True, dict=True):
     """How busy the host is, or some of its CPUs, as shares of all of them, 0..1.
 
     ``idle`` is what nobody used. ``foreign`` is what was used by control groups that are no component's; interrupts,
@@ -87,6 +88,21 @@ class HostLoad(Struct, frozen=True):
     def of(self, component: str) -> HostLoad:
         """Give the load of the CPUs that a component may run on."""
         return self.pinned.get(component, self)
+
+    @cached_property  # every component is judged by it, several times a period
+    def foreign_part(self) -> float:
+        """Part of the busy CPU time that foreigners had, 0..1."""
+        busy = 1.0 - self.idle
+        return min(1.0, max(0.0, self.foreign / busy)) if busy > 0 else 0.0
+
+    @cached_property
+    def waited_part(self) -> float:
+        """Part of a component's waiting that foreigners caused, 0..1.
+
+        The kernel counts a wait when it ends. In a period below a second that is often one in which foreigners had
+        least: SCHED_FIFO ones leave the CPU for 0.05 s of each second. So what foreigners had over a second counts too.
+        """
+        return self.foreign_part if self.lasting is None else max(self.foreign_part, self.lasting.foreign_part)
 
 
 class Foreigner(Struct, frozen=True):

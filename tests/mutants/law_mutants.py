@@ -16,13 +16,8 @@ NEED = of(
     ),
     (
         "need: an unknown host has nobody foreign",
-        "    if host is None:\n        return 1.0",
-        "    if host is None:\n        return 0.0",
-    ),
-    (
-        "need: waits end in moments in which others had nothing",
-        "return max(part, foreign_part(host.lasting))",
-        "return part",
+        "return 1.0 if host is None else host.waited_part",
+        "return 0.0 if host is None else host.waited_part",
     ),
     ("need: a moment's room is room", "over = host.lasting or host", "over = host"),
     ("need: idle CPU alone is room", "return over.idle > IDLE or over.foreign < FOREIGN", "return over.idle > IDLE"),
@@ -33,6 +28,15 @@ NEED = of(
     ),
     ("need: any shortfall counts", "return (shortfall(seen) or 0.0) > BELOW", "return (shortfall(seen) or 0.0) > 0"),
     ("need: a channel is active for good", "and seen.commit_age <= ACTIVE)", ")"),
+)
+
+READINGS = Sources("qioi/model", ("tests/controller/laws",)).mutants(
+    "readings.py",
+    (
+        "need: waits end in moments in which others had nothing",
+        "return self.foreign_part if self.lasting is None else max(self.foreign_part, self.lasting.foreign_part)",
+        "return self.foreign_part",
+    ),
 )
 
 ADAPTIVE = of(
@@ -248,4 +252,4 @@ UNHEARD = of(
     tests=("tests/controller/laws/test_unheard.py",),
 )
 
-LAWS = [*NEED, *ADAPTIVE, *BEYOND, *CURVE, *THRESHOLDS, *PROPORTIONAL, *ALIKE, *UNHEARD]
+LAWS = [*NEED, *READINGS, *ADAPTIVE, *BEYOND, *CURVE, *THRESHOLDS, *PROPORTIONAL, *ALIKE, *UNHEARD]
