@@ -37,12 +37,32 @@ class Above:
         self._owners = owners
         #: What is wrong, if anything, with each group that was looked at.
         self.problems: dict[str, str | None] = {}
+        self._shares: dict[tuple[str, ...], tuple[tuple[int, int], ...] | None] = {}
 
     def problem(self, group: str) -> str | None:
         """Look at a group; say why it can't be acted at."""
         if group not in self.problems:
             self.problems[group] = self._look(group)
         return self.problems[group]
+
+    def shares(self, groups: tuple[str, ...]) -> tuple[tuple[int, int], ...] | None:
+        """Give the share that each of these groups has, and the one it was found with.
+
+        ``None``: a group can't be acted at, or has a share that somebody else has set.
+        """
+        if groups not in self._shares:
+            self._shares[groups] = self._look_at(groups)
+        return self._shares[groups]
+
+    def look_again(self) -> None:
+        """Ask the guard again for shares that are known: a group was taken up."""
+        self._shares.clear()
+
+    def _look_at(self, groups: tuple[str, ...]) -> tuple[tuple[int, int], ...] | None:
+        guard = self._guard
+        if any(self.problem(one) or guard.is_foreign(one) or guard.is_set_by_others(one) for one in groups):
+            return None
+        return tuple([(guard.last(one), guard.found(one)) for one in groups])
 
     def _look(self, group: str) -> str | None:
         try:
@@ -81,7 +101,9 @@ class Reader:
             own.add(one.cgroup)
             placement = placements.get(one.cgroup) or Placement((one.cgroup,), "not looked at yet")
             try:
-                taken_up = self._take_up(chain(one.cgroup) if one.name in ordered else ())
+                taken_up = one.name in ordered and self._take_up(chain(one.cgroup))
+                if taken_up:
+                    above.look_again()
                 force = self._other.in_force(one, self._look(one, placement, above))
                 standing.forces[one.name] = replace(force, taken_up=True) if taken_up else force
             except CgroupGoneError as error:
@@ -112,10 +134,15 @@ class Reader:
         """Read what is in force for a component by its groups. CgroupError: its own group can't be read."""
         guard, cgroup = self._guard, one.cgroup
         share = guard.look(cgroup, one.owner)
-        if placement.groups == (cgroup,) and not guard.is_foreign(cgroup):  # the usual case, made short
+        if not guard.is_foreign(cgroup):  # the usual cases, made short
             found = guard.found(cgroup)
-            foreign = share > found and guard.is_set_by_others(cgroup)
-            return InForce(share, found, placement, foreign=foreign)
+            if placement.groups == (cgroup,):
+                foreign = share > found and guard.is_set_by_others(cgroup)
+                return InForce(share, found, placement, foreign=foreign)
+            if cgroup not in placement.groups and (shares := above.shares(placement.groups)) is not None:
+                top = share if share < found else max([round(has * found / its) for has, its in shares])
+                foreign = share != found and guard.is_set_by_others(cgroup)
+                return InForce(top, found, placement, foreign=foreign)
         looked = [above.problem(group) for group in placement.groups if group != cgroup]
         problems = [problem for problem in looked if problem is not None]
         whose = [group for group in dict.fromkeys((cgroup, *placement.groups)) if guard.is_foreign(group)]
