@@ -77,7 +77,8 @@ class Adaptive(Struct, frozen=True):
 
     def at(self, share: float) -> Adaptive:
         """Go on from that share, as far as the bounds allow."""
-        return replace(self, memory=self.memory._replace(share=float(self.bounds.clamp(share))))
+        after = float(self.bounds.clamp(share))
+        return self if after == self.memory.share else replace(self, memory=self.memory._replace(share=after))
 
     def limited(self, share: int, before: int) -> Adaptive:
         """Go on from what was given. Where that is what was in force, no raise's effect is to be waited for."""
