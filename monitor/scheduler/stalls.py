@@ -17,7 +17,7 @@ from pathlib import Path
 from qioi.kernel.files import KernelFiles
 from qioi.kernel.threads import threads_of
 from qioi.model import Component, DelayReading, Stalls
-from qioi.model.groups import chain
+from qioi.model.groups import chain, parent_of
 from qioi.monitor.scheduler.thread_files import read_once
 
 PRESSURE = Path("/proc/pressure/io")
@@ -94,7 +94,9 @@ class StallWatch:
         ]
         totals: dict[str, tuple[float, float]] = {}
         stopped: dict[str, float] = {}  # on how many CPUs; of those groups alone in which a component waits
-        for group in dict.fromkeys(group for one, _ in waiting for group in chain(one.cgroup)):
+        own = dict.fromkeys(one.cgroup for one, _ in waiting)
+        parents = dict.fromkeys(map(parent_of, own))  # few: most components have theirs in common
+        for group in own | dict.fromkeys(group for parent in parents if parent for group in chain(parent)):
             if (on := self._stopped(group, now, totals)) is not None:
                 stopped[group] = on
         self._quotas = totals
