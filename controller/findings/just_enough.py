@@ -30,8 +30,9 @@ from qioi.controller.laws.beyond import Block, Rate, rate_of, start_of
 from qioi.controller.laws.law import Seen
 from qioi.controller.laws.need import ACTIVE, is_active, is_below, room_for
 from qioi.controller.laws.room import LastingRoom
+from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.model import CEILING, MAX_SHARES, Component
+from qioi.model import CEILING, MAX_SHARES, Component, HostLoad
 from qioi.model.groups import parent_of
 
 #: A component's weight, to that of the neighbours on one CPU, that is nearly enough; what it may have as far as the
@@ -155,9 +156,7 @@ class JustEnough:
                 block = Block(now - reading.age, reading.committed, reading.source)
             known = before.get(channel) or Course(since=now)
             self._courses[channel] = known.step(see(period, channel, presumed), block)
-        beside = self._beside()
-        pinned = period.host.pinned
-        factors = {one.name: self._factors(period, one, beside, one.name in pinned) for one in period.components}
+        factors = self._factors_of_all(period, period.host)
         most = {
             name: min(MAX_SHARES, round(max(parts) * period.forces[name].original))
             for name, each in factors.items()
@@ -197,16 +196,31 @@ class JustEnough:
             beside[parent_of(group)] = total + weight, max(most, weight)
         return beside
 
+    def _factors_of_all(self, period: Period, host: HostLoad) -> dict[str, list[float | None]]:
+        """Give :meth:`_factors` by component. Those that are acted at the same groups above have them in common."""
+        beside, pinned = self._beside(), host.pinned
+        factors: dict[str, list[float | None]] = {}
+        common: dict[tuple[tuple[str, ...], bool], list[float | None]] = {}
+        for one in period.components:
+            force, is_pinned = period.forces.get(one.name), one.name in pinned
+            if force is None or not beside:
+                factors[one.name] = []
+            elif one.cgroup in force.placement.groups:
+                factors[one.name] = self._factors(force, one.cgroup, beside, is_pinned)
+            else:
+                key = force.placement.groups, is_pinned
+                if key not in common:
+                    common[key] = self._factors(force, one.cgroup, beside, is_pinned)
+                factors[one.name] = common[key]
+        return factors
+
     def _factors(
-        self, period: Period, one: Component, beside: Mapping[str, tuple[int, int]], is_pinned: bool
+        self, force: InForce, own: str, beside: Mapping[str, tuple[int, int]], is_pinned: bool
     ) -> list[float | None]:
-        """Give by how much each group of a component has to grow to outweigh its neighbours.
+        """Give by how much each group of a component, its ``own`` or one above, has to grow to outweigh its neighbours.
 
         ``None`` where their weight is not known.
         """
-        force = period.forces.get(one.name)
-        if force is None or not beside:
-            return []
         factors: list[float | None] = []
         for group in force.placement.groups:
             known, weight = beside.get(parent_of(group)), self._weigh(group)
@@ -215,7 +229,7 @@ class JustEnough:
                 continue
             total, heaviest = known
             on_one = total if is_pinned else max(heaviest, total / self._cpus)
-            if group == one.cgroup:
+            if group == own:
                 ample = min(AMPLE * on_one / weight, CEILING / force.original)
                 factors.append(max(RATIO * on_one / weight, ample))
             else:

@@ -324,6 +324,25 @@ def test_a_group_above_with_many_components_in_it_gets_more() -> None:
     assert both.second() is None
 
 
+def test_at_one_group_above_all_meet_the_same_neighbours_but_who_is_pinned() -> None:
+    finding = JustEnough({"docker": 1024}.get, cpus=2)
+    components = tuple(Component(name, Role.PEER, f"docker/{name}", ("red",)) for name in ("one", "two", "pinned"))
+    for now in range(1, int(GRACE) + 4):
+        limits = finding.step(
+            Period(
+                float(now),
+                components,
+                channels={"red": ChannelReading("red", 1000.0, 0.1, committed=1000 * now)},
+                host=HostLoad(0.0, 0.5, pinned={"pinned": FULL}),
+                owed={"red": Threshold(1000.0, "configured")},
+                forces={one.name: InForce(16_384, 1024, Placement(("docker",), "")) for one in components},
+                siblings=neighbours(8, parent=""),
+            )
+        )
+    most = {name: limit.most for name, limit in limits.items()}
+    assert most == {"one": ABOVE * 4 * 1024, "two": ABOVE * 4 * 1024, "pinned": ABOVE * 8 * 1024}
+
+
 def test_on_its_own_cpus_a_component_meets_all_neighbours() -> None:
     site = Site(host=HostLoad(0.0, 0.5, pinned={"peer": FULL}))
     assert site.run(GRACE + 3)[-1] == enough(8 * 1024)
