@@ -45,6 +45,7 @@ class Controller:
         self._enough = Enough(enough or {})
         self._laws: dict[str, ComponentLaws] = {}
         self._viewed: tuple[Period, Mapping[str, View]] | None = None
+        self._seen: tuple[Period, Findings, dict[str, ChannelSeen]] | None = None
         self._bounding = Bounding()
         self._on_trial = OnTrial()
         self.adopt(policies)
@@ -154,7 +155,7 @@ class Controller:
                 period,
                 {
                     channel: views.view(
-                        channel_seen(period, findings, channel),
+                        self._channel_seen(period, findings, channel),
                         self._bounding.factor(channel),
                         findings.floors.get(channel),
                     )
@@ -162,6 +163,15 @@ class Controller:
                 },
             )
         return self._viewed[1]
+
+    def _channel_seen(self, period: Period, findings: Findings, channel: str) -> ChannelSeen:
+        """Give a law's view of a channel in this period; its components have it in common."""
+        if self._seen is None or self._seen[0] is not period or self._seen[1] is not findings:
+            self._seen = period, findings, {}
+        known = self._seen[2]
+        if channel not in known:
+            known[channel] = channel_seen(period, findings, channel)
+        return known[channel]
 
     def _laws_of(self, component: str) -> ComponentLaws:
         """Give what is remembered of a component; of one that no law was asked about, that is nothing."""
@@ -174,7 +184,7 @@ class Controller:
 
         ``factor``, on the share found, was enough for the channel.
         """
-        seen = seen_by_law(period, findings, component, channel)
+        seen = seen_by_law(period, findings, component, self._channel_seen(period, findings, channel))
         if not self._policies[channel].kind.takes_limits:
             return law.step(seen)
         force = period.forces[component.name]
@@ -249,9 +259,9 @@ def resumed(law: Law, share: float) -> Law:
     return law.at(share) if law.share <= rest_of(law) < share else law
 
 
-def seen_by_law(period: Period, findings: Findings, component: Component, channel: str) -> Seen:
+def seen_by_law(period: Period, findings: Findings, component: Component, channel: ChannelSeen) -> Seen:
     """Give a law's view of one component and one of its channels."""
-    throughput, threshold, silence, presumed = channel_seen(period, findings, channel)
+    throughput, threshold, silence, presumed = channel
     delay = period.delays.get(component.name)
     host = findings.loads.get(component.name) or (period.host and period.host.of(component.name))
     return Seen(period.now, throughput, threshold, silence, delay, host, presumed)  # by place, which is faster

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from qioi.controller.laws.law import Seen
@@ -40,6 +41,7 @@ class Filter(NamedTuple):
         return self.wait / runnable if runnable > 0 else 0.0
 
 
+@lru_cache(maxsize=64)  # in one period nearly all components have the same interval
 def weight(interval: float, constant: float) -> float:
     """Weight of a reading over ``interval`` in a filter with that time constant."""
     return 1.0 - math.exp(-interval / constant)
