@@ -14,7 +14,7 @@
 // good frame is a torn tail, left by a crash in the middle of a write, and is cut
 // off, unless a good frame follows it: then something in the middle was damaged,
 // the ledger is refused with a *CorruptError and left as it is. A power cut may leave a
-// bad frame with good ones behind it where they were not synced, so an orderer that can write
+// bad frame with good ones behind it where they were not synced, so an orderer that can get
 // them again has them cut off, too (Options.Kept). A copy of them stays. What was found is synced before Open returns.
 //
 // One goroutine writes; any number may read. After a failed write or fsync the

@@ -29,6 +29,7 @@ type frame struct {
 	kind    frameKind
 	flag    byte
 	payload []byte // aliases the buffer it was read from
+	end     int64  // where it ends in the segment; of those that findFrames gives
 }
 
 func (f frame) size() int { return frameHeaderSize + len(f.payload) }
@@ -107,7 +108,7 @@ func findFrames(buf []byte, nonce uint64, offset int64) (good []frame) {
 		head := buf[i : i+frameHeaderSize]
 		crc := sums.Follow(headSum(nonce, offset+int64(i), head), i+frameHeaderSize, i+size)
 		if crc == binary.LittleEndian.Uint32(head[4:]) {
-			good = append(good, frame{kind: frameKind(head[8]), flag: head[9], payload: buf[i+frameHeaderSize : i+size]})
+			good = append(good, frame{kind: frameKind(head[8]), flag: head[9], payload: buf[i+frameHeaderSize : i+size], end: offset + int64(i+size)})
 			i += size - 1
 		}
 	}

@@ -130,7 +130,7 @@ func (s *Store) loadMapped(path string, data []byte, isLast bool) error {
 		f, reason := decodeFrame(data[scan.at:], nonce, scan.at)
 		if reason != "" {
 			behind := findFrames(data[scan.at:], nonce, scan.at)
-			if len(behind) > 0 && !s.kept(&scan, behind) {
+			if len(behind) > 0 && !s.kept(&scan, int64(len(data)), behind) {
 				return &CorruptError{File: path, Offset: scan.at, Reason: reason}
 			}
 			s.take(seg, &scan)
@@ -145,21 +145,30 @@ func (s *Store) loadMapped(path string, data []byte, isLast bool) error {
 }
 
 // kept reports whether what begins with the damage at the scanner's place can be written again.
-func (s *Store) kept(scan *scanner, behind []frame) bool {
+func (s *Store) kept(scan *scanner, end int64, behind []frame) bool {
 	if s.opts.Kept == nil {
 		return false
 	}
-	lost := Lost{Block: scan.number}
+	lost := Lost{Block: scan.number, Begun: uint64(len(scan.txs)), Unknown: end - scan.at}
 	if scan.sealed != nil {
 		behind = append([]frame{{kind: kindSeal, payload: scan.sealed}}, behind...)
 	}
 	for _, f := range behind {
 		if f.kind == kindTx {
+			tx, ok := txOf(f.payload)
+			if !ok {
+				return false
+			}
+			lost.Txs = append(lost.Txs, tx)
+			lost.Unknown -= int64(f.size())
 			continue
 		}
 		var seal commonpb.Block
 		if err := proto.Unmarshal(f.payload, &seal); err != nil || seal.Header == nil {
 			return false
+		}
+		if f.end > scan.at {
+			lost.Txs, lost.Unknown = nil, end-f.end
 		}
 		seal.Data = nil
 		lost.Seals = append(lost.Seals, &seal)

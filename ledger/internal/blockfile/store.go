@@ -65,6 +65,13 @@ type Lost struct {
 	// Seals are the seals that are good, without transactions: of the block before Block, where the same segment has it, and
 	// of blocks behind the damaged frame.
 	Seals []*commonpb.Block
+	// Txs are the good transactions behind the last of Seals and behind the damaged frame, in their order. They are valid
+	// during the call.
+	Txs [][]byte
+	// Begun is how many transactions of Block are whole before the damaged frame.
+	Begun uint64
+	// Unknown is how many bytes there are in no good frame, from the damaged frame on, or from the last of Seals behind it.
+	Unknown int64
 }
 
 // Torn is an end that was cut off.

@@ -90,12 +90,8 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	}
 	dir := filepath.Join(n.cfg.Data, "channels", cfg.Name)
 	ordered := kind.Log
-	ordered.Kept = func(lost blockfile.Lost) bool {
-		err := mends(kind, dir, lost)
-		if err != nil {
-			log.Warnf("[channel: %s] the block file is damaged from block [%d] on, and stays as it is: %s", cfg.Name, lost.Block, err)
-		}
-		return err == nil
+	ordered.Kept = func(lost blockfile.Lost) error {
+		return mends(kind, dir, len(first.Orderer.Consenters), lost)
 	}
 	blocks, err := chain.Open(filepath.Join(dir, "blocks"), genesis, n.signer, ordered)
 	if err != nil {

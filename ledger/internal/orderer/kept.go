@@ -10,12 +10,78 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
 // mends errs where it is not certain that blocks come again when the block file in a channel's folder is cut off at a damage.
-func mends(kind *consensus.Kind, dir string, lost blockfile.Lost) error {
+// The chain compares what comes with what it has had, so a log that others keep need not be asked before.
+func mends(kind *consensus.Kind, dir string, founders int, lost blockfile.Lost) error {
+	switch {
+	case lost.Block == 0:
+		return errors.New("the channel's first block is of no log")
+	case kind.Log.External:
+		return nil
+	case kind.Votes != nil:
+		return othersMend(kind, dir, founders, lost)
+	}
+	return ownLogMends(kind, dir, lost)
+}
+
+// othersMend is for orderers whose blocks a quorum signs: the others have them, as has the log that they agree on. An orderer
+// without its votes could cast them again, otherwise.
+func othersMend(kind *consensus.Kind, dir string, consenters int, lost blockfile.Lost) error {
+	for _, seal := range lost.Seals {
+		if seal.Header.Number == 0 {
+			continue
+		}
+		_, members, err := placeOf(kind, seal)
+		if err != nil {
+			return err
+		}
+		if len(members.IDs) > 0 {
+			consenters = len(members.IDs)
+		}
+	}
+	if consenters < 2 {
+		return errors.New("no other orderer has the channel's blocks")
+	}
+	parts, err := partsIn(kind, dir)
+	if err != nil {
+		return err
+	}
+	missing := len(parts) == 0
+	for _, part := range parts {
+		there, err := kind.Votes(part)
+		if err != nil {
+			return err
+		}
+		missing = missing || !there
+	}
+	if missing {
+		return errors.New("this orderer has no votes of the channel")
+	}
+	return nil
+}
+
+// placeOf is where a block ends in the log, and who orders after it.
+func placeOf(kind *consensus.Kind, seal *commonpb.Block) (chain.Applied, channelconfig.Membership, error) {
+	_, raw, err := protoutil.OrdererMetadata(seal.Metadata)
+	var at chain.Applied
+	var members channelconfig.Membership
+	if err == nil {
+		at, members, err = kind.Log.Parse(raw, channelconfig.Membership{})
+	}
+	if err != nil {
+		return at, members, fmt.Errorf("block %d: %w", seal.Header.Number, err)
+	}
+	return at, members, nil
+}
+
+// ownLogMends is for orderers that keep a log of their own.
+func ownLogMends(kind *consensus.Kind, dir string, lost blockfile.Lost) error {
 	block, last, err := kept(kind, dir)
 	if err != nil {
 		return err
@@ -27,13 +93,9 @@ func mends(kind *consensus.Kind, dir string, lost blockfile.Lost) error {
 		if seal.Header.Number == 0 {
 			continue // it is in no log
 		}
-		_, raw, err := protoutil.OrdererMetadata(seal.Metadata)
+		applied, _, err := placeOf(kind, seal)
 		if err != nil {
-			return fmt.Errorf("block %d: %w", seal.Header.Number, err)
-		}
-		applied, _, err := kind.Log.Parse(raw, channelconfig.Membership{})
-		if err != nil {
-			return fmt.Errorf("block %d: %w", seal.Header.Number, err)
+			return err
 		}
 		if applied.Index > last {
 			return fmt.Errorf("block %d ends with entry %d of the log, which ends with entry %d", seal.Header.Number, applied.Index, last)
@@ -49,20 +111,16 @@ func kept(kind *consensus.Kind, dir string) (block, last uint64, err error) {
 	if kind.Kept == nil {
 		return 0, 0, errors.New("its orderers have no log that blocks can be made of again")
 	}
-	parts, err := os.ReadDir(dir)
+	parts, err := partsIn(kind, dir)
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, part := range parts {
-		name := part.Name()
-		if name != kind.Folder && !strings.HasPrefix(name, kind.Folder+"-") {
-			continue
-		}
-		first, end, err := kind.Kept(filepath.Join(dir, name))
+		first, end, err := kind.Kept(part)
 		if err != nil {
 			return 0, 0, err
 		}
-		if hasLeft(filepath.Join(dir, name)) {
+		if hasLeft(part) {
 			end = math.MaxUint64
 		}
 		if first > block || first == block && end > last {
@@ -73,4 +131,15 @@ func kept(kind *consensus.Kind, dir string) (block, last uint64, err error) {
 		return 0, 0, errors.New("this orderer has no log of the channel")
 	}
 	return block, last, nil
+}
+
+// partsIn are the folders of this orderer's memberships in a channel's.
+func partsIn(kind *consensus.Kind, dir string) (parts []string, err error) {
+	all, err := os.ReadDir(dir)
+	for _, one := range all {
+		if name := one.Name(); name == kind.Folder || strings.HasPrefix(name, kind.Folder+"-") {
+			parts = append(parts, filepath.Join(dir, name))
+		}
+	}
+	return parts, err
 }

@@ -22,8 +22,8 @@ type Log struct {
 	// External is true where others keep the log. They may lose what they have acknowledged, and take other transactions
 	// in its place: after a start the last sealed block is compared with what the log brings again.
 	External bool
-	// Kept is blockfile.Options.Kept: whether the log brings again what damage to the blocks has lost; nil: it may lack some.
-	Kept func(blockfile.Lost) bool
+	// Kept errs where it is not certain that what damage to the blocks has lost can come again; nil: it never is.
+	Kept func(blockfile.Lost) error
 	// Marshal spells the place where a block ends, and who orders after it, as the consenter's metadata of the block.
 	Marshal func(at Applied, members channelconfig.Membership) ([]byte, error)
 	// Parse reads what Marshal has written. Known are the members after the block before, which hold where a block names

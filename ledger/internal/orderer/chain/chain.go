@@ -29,6 +29,7 @@ type Position struct{ Block, Tx uint64 }
 // Chain is one channel's chain. One goroutine applies; any number may read.
 type Chain struct {
 	id     string
+	dir    string
 	signer protoutil.Signer
 	log    Log
 	store  *blockfile.Store
@@ -50,6 +51,7 @@ type Chain struct {
 	members    channelconfig.Membership
 	tail       []blockfile.TailTx // of the open block, found on disk at start and not yet applied again
 	last       *seenBlock         // until the log has brought it again; nil where it does not
+	lost       *lost              // what a damage took away and has not come again; nil: nothing
 	sealer     Sealer             // nil: this orderer's signature is all that a block needs
 }
 
@@ -64,11 +66,11 @@ func (c *Chain) SealBy(sealer Sealer) { c.sealer = sealer }
 
 // Open reads the chain in dir or begins it with the genesis block.
 func Open(dir string, genesis *commonpb.Block, signer protoutil.Signer, log Log) (*Chain, error) {
-	store, err := blockfile.Open(dir, blockfile.Options{Kept: log.Kept})
+	store, err := blockfile.Open(dir, blockfile.Options{Kept: log.cuts(dir)})
 	if err != nil {
 		return nil, err
 	}
-	c := &Chain{store: store, signer: signer, log: log, hasher: protoutil.NewDataHasher()}
+	c := &Chain{dir: dir, store: store, signer: signer, log: log, hasher: protoutil.NewDataHasher()}
 	c.tellTorn()
 	if err := c.recover(genesis); err != nil {
 		_ = store.Close() // the first error is the one to return
@@ -81,7 +83,7 @@ func Open(dir string, genesis *commonpb.Block, signer protoutil.Signer, log Log)
 func (c *Chain) tellTorn() {
 	switch torn := c.store.Torn(); {
 	case torn.Aside != "":
-		log.Warnf("%s: %d damaged bytes from offset %d on were cut off, which the log has; %s is a copy. %d blocks are left",
+		log.Warnf("%s: %d damaged bytes from offset %d on were cut off, and come again; %s is a copy. %d blocks are left",
 			torn.File, torn.Bytes, torn.Offset, torn.Aside, c.store.Height())
 	case torn.Bytes > 0:
 		log.Warnf("%s: %d bytes of an unfinished write were cut off from offset %d on. %d blocks are left",
@@ -138,6 +140,9 @@ func (c *Chain) recover(genesis *commonpb.Block) error {
 		return fmt.Errorf("block %d: %d ids of %d consenters", last.Header.Number, len(c.members.IDs), len(bundle.Orderer.Consenters))
 	}
 	c.resumeAt(last, lastConfig)
+	if err := c.recallLost(); err != nil {
+		return err
+	}
 	if open, tail := c.store.OpenTail(); len(tail) > 0 && open == c.number {
 		c.tail = tail
 	}
@@ -290,6 +295,9 @@ func (c *Chain) applyTx(tx []byte, before Applied) error {
 }
 
 func (c *Chain) appendTx(tx []byte) error {
+	if err := c.lost.tx(Position{c.number, uint64(c.count)}, tx); err != nil {
+		return err
+	}
 	if c.count < len(c.tail) {
 		// A restart: the ledger has this transaction already, and must have the same.
 		if !bytes.Equal(c.tail[c.count].Data, tx) {
@@ -351,6 +359,9 @@ func (c *Chain) sealBlock(at Applied) error {
 	if err != nil {
 		return err
 	}
+	if err := c.lost.block(header); err != nil {
+		return err
+	}
 	metadata, err := c.sign(header, consenter)
 	if err != nil {
 		return err
@@ -359,7 +370,7 @@ func (c *Chain) sealBlock(at Applied) error {
 		return err
 	}
 	c.sealed(header, metadata, at)
-	return nil
+	return c.forgetLost()
 }
 
 func (c *Chain) sign(header *commonpb.BlockHeader, consenter []byte) (*commonpb.BlockMetadata, error) {

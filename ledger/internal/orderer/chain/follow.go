@@ -121,6 +121,9 @@ func (c *Chain) Import(block *commonpb.Block) error {
 	if config != bundle {
 		c.configure(config)
 	}
+	if err := c.forgetLost(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOwn, err)
+	}
 	return nil
 }
 
@@ -137,6 +140,9 @@ func (c *Chain) appendSealed(block *commonpb.Block) error {
 	}
 	if !bytes.Equal(c.hasher.Sum(), block.Header.DataHash) {
 		return fmt.Errorf("%w: it has other transactions than those that were applied", ErrOtherLog)
+	}
+	if err := c.lost.block(block.Header); err != nil {
+		return err
 	}
 	return c.store.AppendSeal(block.Header, block.Metadata)
 }

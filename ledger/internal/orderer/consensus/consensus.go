@@ -122,6 +122,9 @@ type Kind struct {
 	// Kept is the number of the first block that the log in such a folder brings again whole, with all after it up to the
 	// log's last index. It errs where that is not certain. nil: it is of no log.
 	Kept func(dir string) (block, last uint64, err error)
+	// Votes reports whether such a folder holds votes, of a kind whose blocks a quorum signs: the other members have what this
+	// one's blocks have lost. nil: it is of no such kind.
+	Votes func(dir string) (bool, error)
 	// Patience is how long a consenter may hear of no leader before the others are asked whether it has been removed;
 	// nil: it is never removed without hearing of it.
 	Patience func(*channelconfig.Orderer) time.Duration
@@ -192,6 +195,9 @@ type Host interface {
 	Block(number uint64) (*commonpb.Block, error)
 	// From is where an external log is to be read from, to compare the last block with it. Applying.
 	From() chain.Applied
+	// Reached is where an external log has been in sealed blocks: after Applied where damaged ones are to be made again.
+	// Applying.
+	Reached() chain.Applied
 	// Open is the block that is not sealed yet, and how many transactions it has. Applying.
 	Open() (number uint64, txs int)
 	// Sync makes durable all that was applied before it. It may run beside Apply.

@@ -109,7 +109,7 @@ func Open(cfg Config, host consensus.Host) (*Node, error) {
 		return nil, fmt.Errorf("kafka of channel %s: %w", cfg.Channel, err)
 	}
 	n := &Node{cfg: cfg, host: host, session: make([]byte, 16), block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(syncBytes, host.Sync)}
-	n.next, n.sealed = offset(host.From()), offset(host.Applied())
+	n.next, n.sealed = offset(host.From()), offset(host.Reached())
 	_, _ = rand.Read(n.session) // it never errs
 	largest := int32(cfg.largest())
 	var err error

@@ -60,6 +60,8 @@ func (m *machine) Apply(first uint64, entries ...*streampb.LogEntry) error {
 	return nil
 }
 
+func (m *machine) Reached() chain.Applied { return m.at }
+
 func (m *machine) Applied() chain.Applied { return m.at }
 
 func (m *machine) From() chain.Applied {

@@ -82,7 +82,7 @@ type Node struct {
 func newNode(channel string, conn *grpc.ClientConn, cutInterval func() time.Duration, host consensus.Host) *Node {
 	n := &Node{
 		channel: channel, conn: conn, sequencer: sequencerpb.NewSequencerClient(conn), host: host, intake: consensus.NewIntake(),
-		next: number(host.From()), sealed: number(host.Applied()),
+		next: number(host.From()), sealed: number(host.Reached()),
 		block: consensus.NewBlockTimer(cutInterval), syncer: consensus.NewSyncer(syncBytes, host.Sync),
 		tell: func(level ops.Level, format string, args ...any) { log.Log(1, level, format, args...) },
 	}

@@ -29,6 +29,7 @@ type ledger struct {
 }
 
 func (l *ledger) From() chain.Applied         { return l.from }
+func (l *ledger) Reached() chain.Applied      { return l.applied }
 func (l *ledger) Applied() chain.Applied      { return l.applied }
 func (l *ledger) Open() (block uint64, n int) { return 1, 0 }
 func (l *ledger) Sync() error                 { return nil }

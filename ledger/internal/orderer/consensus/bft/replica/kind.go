@@ -8,12 +8,13 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/votelog"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
 )
 
 // PBFT has the consenters that a channel's configuration names agree, of which fewer than a third may lie.
 var PBFT = consensus.Kind{
-	Log: chain.RaftLog, Folder: "bft", Patience: patience, Lingers: true, Keeps: true,
+	Log: chain.RaftLog, Folder: "bft", Votes: votelog.Exists, Patience: patience, Lingers: true, Keeps: true,
 	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
 		return Open(s, host, ProtocolOfPBFT(s))
 	},
@@ -35,7 +36,7 @@ func ProtocolOfPBFT(s consensus.Settings) Protocol {
 // themselves and apply what is final: a ledger's follower takes back nothing before a seal. Clients that attend are told
 // each replica's answer before that.
 var Zyzzyva = consensus.Kind{
-	Log: chain.RaftLog, Folder: "zyzzyva", Patience: patience, Lingers: true, Keeps: true,
+	Log: chain.RaftLog, Folder: "zyzzyva", Votes: votelog.Exists, Patience: patience, Lingers: true, Keeps: true,
 	Open: func(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
 		return Open(s, host, ProtocolOfZyzzyva(s))
 	},

@@ -1,0 +1,192 @@
+package chain
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// lostFile in the folder of the blocks says what a cut at a damage took away, until the chain has it again.
+const lostFile = "lost"
+
+// errLostBefore refuses a second cut before the first is mended: the file tells of one.
+var errLostBefore = errors.New("what an earlier damage has taken away has not come again")
+
+// lost is what is known of the blocks that were cut off at a damage. Followers may have had them, so what comes again must be
+// the same. It is on disk before anything is cut off.
+type lost struct {
+	// Hashes are those of headers, by block number.
+	Hashes map[uint64][]byte
+	// Newest is the newest block of Hashes, and Reached where it ends in the log.
+	Newest  uint64
+	Reached Applied
+	// Txs are the hashes of transactions behind these blocks: the first may be transaction From.Tx of block From.Block. They
+	// come again in their order, and among them others of Unknown bytes at most, which were in damaged frames.
+	Txs     [][]byte
+	From    Position
+	Unknown int64
+}
+
+// lostOf is what a damage takes away.
+func lostOf(of blockfile.Lost, log Log) (*lost, error) {
+	l := &lost{Hashes: map[uint64][]byte{}, From: Position{of.Block, of.Begun}, Unknown: of.Unknown}
+	for _, seal := range of.Seals {
+		header := seal.Header
+		if header.Number < of.Block {
+			continue
+		}
+		l.Hashes[header.Number] = protoutil.BlockHeaderHash(header)
+		if header.Number > of.Block {
+			l.Hashes[header.Number-1] = header.PreviousHash
+		}
+		_, raw, err := protoutil.OrdererMetadata(seal.Metadata)
+		if err != nil {
+			return nil, fmt.Errorf("block %d: %w", header.Number, err)
+		}
+		if l.Reached, _, err = log.Parse(raw, channelconfig.Membership{}); err != nil {
+			return nil, fmt.Errorf("block %d: %w", header.Number, err)
+		}
+		l.Newest, l.From = header.Number, Position{Block: header.Number + 1}
+	}
+	for _, tx := range of.Txs {
+		hash := sha256.Sum256(tx)
+		l.Txs = append(l.Txs, hash[:])
+	}
+	return l, nil
+}
+
+// note makes what a damage takes away durable.
+func (l Log) note(dir string, of blockfile.Lost) error {
+	missing, err := lostOf(of, l)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(missing)
+	if err != nil {
+		return err
+	}
+	switch before, err := os.ReadFile(filepath.Join(dir, lostFile)); {
+	case err == nil && bytes.Equal(before, raw):
+		return nil // the cut itself has failed
+	case err == nil:
+		return errLostBefore
+	case !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, lostFile), raw)
+}
+
+// cuts is blockfile.Options.Kept: what is to be cut off is noted first.
+func (l Log) cuts(dir string) func(blockfile.Lost) bool {
+	if l.Kept == nil {
+		return nil
+	}
+	return func(of blockfile.Lost) bool {
+		err := l.Kept(of)
+		if err == nil {
+			err = l.note(dir, of)
+		}
+		if err != nil {
+			log.Warnf("%s: the block file is damaged from block [%d] on, and stays as it is: %s", dir, of.Block, err)
+		}
+		return err == nil
+	}
+}
+
+// readLost gives nil where nothing is missing.
+func readLost(dir string) (*lost, error) {
+	path := filepath.Join(dir, lostFile)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	l := new(lost)
+	if err == nil {
+		err = json.Unmarshal(raw, l)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what a damage has taken away, %s: %w", path, err)
+	}
+	return l, nil
+}
+
+// tx compares a transaction at a place with what was there.
+func (l *lost) tx(at Position, tx []byte) error {
+	if l == nil || len(l.Txs) == 0 || at.Block < l.From.Block || at.Block == l.From.Block && at.Tx < l.From.Tx {
+		return nil
+	}
+	if hash := sha256.Sum256(tx); bytes.Equal(hash[:], l.Txs[0]) {
+		l.Txs = l.Txs[1:]
+		return nil
+	}
+	if l.Unknown -= int64(len(tx)); l.Unknown < 0 {
+		return fmt.Errorf("%w: %d transactions that this orderer had are not where they were", ErrOtherLog, len(l.Txs))
+	}
+	return nil
+}
+
+// block compares a header with the one that there was.
+func (l *lost) block(header *commonpb.BlockHeader) error {
+	if l == nil {
+		return nil
+	}
+	if hash := l.Hashes[header.Number]; hash != nil && !bytes.Equal(hash, protoutil.BlockHeaderHash(header)) {
+		return fmt.Errorf("%w: this orderer had another block %d", ErrOtherLog, header.Number)
+	}
+	return nil
+}
+
+// recallLost reads what is missing, and takes into account what has come again before this start.
+func (c *Chain) recallLost() error {
+	var err error
+	if c.lost, err = readLost(c.dir); err != nil || c.lost == nil {
+		return err
+	}
+	for number := c.lost.From.Block; number < c.number; number++ {
+		block, err := c.store.Block(number)
+		if err != nil {
+			return err
+		}
+		for i, tx := range block.Data.GetData() {
+			if err := c.lost.tx(Position{number, uint64(i)}, tx); err != nil {
+				return err
+			}
+		}
+	}
+	return c.forgetLost()
+}
+
+// forgetLost ends the comparison when all is there again.
+func (c *Chain) forgetLost() error {
+	if c.lost == nil || c.number <= c.lost.Newest || len(c.lost.Txs) > 0 {
+		return nil
+	}
+	if err := c.store.Sync(); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(c.dir, lostFile)); err != nil {
+		return err
+	}
+	c.lost = nil
+	log.Infof("[channel: %s] The blocks that a damage has taken away have come again, the same", c.id)
+	return durable.SyncDir(c.dir)
+}
+
+// Reached is where the log has been in sealed blocks: not before Applied, and after it while blocks are missing that a damage
+// has taken away. Of the applying goroutine.
+func (c *Chain) Reached() Applied {
+	if c.lost != nil && c.lost.Reached.Index > c.applied.Index {
+		return c.lost.Reached
+	}
+	return c.applied
+}

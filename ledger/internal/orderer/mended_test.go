@@ -1,0 +1,224 @@
+package orderer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/replica"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
+	external "github.com/qioi/qioi/ledger/internal/orderer/consensus/sequencer"
+	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// aBlockEach has a block for each transaction.
+func aBlockEach(o *setup.Options) {
+	o.Orderers, o.Mode, o.MaxMessageCount, o.BatchTimeout = 1, "block", 1, time.Hour
+}
+
+// externalLogs are the ways to order by a log that others keep, with one orderer each.
+var externalLogs = map[string]func(t *testing.T) *testCluster{
+	"kafka": func(t *testing.T) *testCluster {
+		c, _ := newKafkaCluster(t, aBlockEach)
+		return c
+	},
+	"sequencer": func(t *testing.T) *testCluster {
+		c, at := newSequencerCluster(t, aBlockEach)
+		c.spawnSequencer(at)
+		return c
+	},
+}
+
+// TestDamagedBlocksComeFromALogThatOthersKeep, the same as before.
+func TestDamagedBlocksComeFromALogThatOthersKeep(t *testing.T) {
+	for by, begin := range externalLogs {
+		t.Run(by, func(t *testing.T) {
+			c := begin(t)
+			stop := c.start(0)
+			for i := range 6 {
+				c.orderAt(0, fmt.Sprint("transaction ", i))
+			}
+			c.texts(0, ch, &streampb.Position{Block: 1}, 6)
+			stop()
+			hashes, texts := c.chainOnDisk(0, ch)
+			c.damage(0, "transaction 3")
+			said := opstest.Logged(t, func() { stop = c.start(0) })
+			assert.Contains(t, said, "segment-000000.blk.damaged is a copy. 4 blocks are left")
+			c.orderAt(0, "after")
+			c.texts(0, ch, &streampb.Position{Block: 1}, 7)
+			stop()
+			again, all := c.chainOnDisk(0, ch)
+			assert.Equal(t, hashes, again[:len(hashes)])
+			assert.Equal(t, append(texts, "after"), all)
+			assert.NoFileExists(t, filepath.Join(c.dir, c.node(0).Data, "channels", ch, "blocks", "lost"))
+		})
+	}
+}
+
+// TestAnotherTopicMendsNoBlocks, now or after a restart: followers have had those that are gone.
+func TestAnotherTopicMendsNoBlocks(t *testing.T) {
+	for what, texts := range map[string][]string{
+		"it has fewer": {"other 0"},
+		"it has other": {"transaction 0", "transaction 1", "transaction 2", "other 3", "other 4", "other 5", "other 6", "other 7"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c, brokers := newKafkaCluster(t, aBlockEach)
+			stop := c.start(0)
+			for i := range 6 {
+				c.orderAt(0, fmt.Sprint("transaction ", i))
+			}
+			c.texts(0, ch, &streampb.Position{Block: 1}, 6)
+			stop()
+			c.damage(0, "transaction 1")
+			brokers.Close()
+			newBrokers(t, c)
+			blocks := filepath.Join(c.dir, c.node(0).Data, "channels", ch, "blocks")
+			aside := blocks + "-aside"
+			require.NoError(t, os.Rename(blocks, aside))
+			stop = c.start(0) // as another orderer, which makes the topic another one
+			for _, text := range texts {
+				c.orderAt(0, text)
+			}
+			stop()
+			require.NoError(t, os.RemoveAll(blocks))
+			require.NoError(t, os.Rename(aside, blocks))
+			for range 2 {
+				err := c.open(0).Run(t.Context())
+				require.Error(t, err)
+				assert.True(t, errors.Is(err, kafka.ErrLost) || errors.Is(err, chain.ErrOtherLog), "%s", err)
+			}
+			assert.FileExists(t, filepath.Join(blocks, "lost"))
+		})
+	}
+}
+
+// TestDamagedBlocksComeFromOtherReplicas, which go on meanwhile.
+func TestDamagedBlocksComeFromOtherReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const damaged = 3
+	for _, by := range []string{"bft", "zyzzyva"} {
+		for what, of := range map[string]struct {
+			config    bool // one is lost, too
+			meanwhile int  // transactions
+		}{
+			"at once":              {},
+			"after a checkpoint":   {meanwhile: 140},
+			"with a configuration": {config: true, meanwhile: 5},
+		} {
+			t.Run(by+" "+what, func(t *testing.T) {
+				c := newCluster(t, func(o *setup.Options) { agreeingBy(by, 4)(o); o.MaxMessageCount = 1 })
+				stops := make([]func(), 4)
+				for i := range stops {
+					stops[i] = c.start(i)
+				}
+				n := 0
+				order := func(count int) {
+					for range count {
+						c.orderAt(n%3, fmt.Sprintf("transaction %04d.", n))
+						n++
+					}
+				}
+				order(10)
+				if of.config {
+					c.order(c.update(channelconfig.Patch{MaxMessageCount: 2}, ordererAdmins))
+				}
+				order(4)
+				c.untilAt(damaged, "transaction 0013.")
+				stops[damaged]()
+				before, _ := c.chainOnDisk(damaged, ch)
+				c.damage(damaged, "transaction 0003.")
+				order(of.meanwhile)
+				stops[damaged] = c.start(damaged)
+				order(3)
+				c.orderAt(damaged, "after")
+				c.untilAt(damaged, "after")
+				for _, stop := range stops {
+					stop()
+				}
+				after, texts := c.chainOnDisk(damaged, ch)
+				assert.Equal(t, before, after[:len(before)])
+				all := strings.Join(texts, " ")
+				for i := range n {
+					assert.Equal(t, 1, strings.Count(all, fmt.Sprintf("transaction %04d.", i)))
+				}
+			})
+		}
+	}
+}
+
+// untilAt waits until an orderer has a transaction.
+func (c *testCluster) untilAt(i int, text string) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	stream := c.follow(ctx, i, ch, &streampb.Position{Block: 1})
+	for {
+		batch, err := stream.Recv()
+		require.NoError(c.t, err)
+		for _, item := range batch.Items {
+			if bytes.Contains(item.GetTx(), []byte(text)) {
+				return
+			}
+		}
+	}
+}
+
+// TestDamageWithoutVotesIsRefused: a replica without its votes could vote again otherwise.
+func TestDamageWithoutVotesIsRefused(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { bftOf(4)(o); o.MaxMessageCount = 1 })
+	var stops []func()
+	for i := range 4 {
+		stops = append(stops, c.start(i))
+	}
+	for i := range 3 {
+		c.orderAt(0, fmt.Sprint("transaction ", i))
+	}
+	for _, stop := range stops {
+		stop()
+	}
+	c.damage(0, "transaction 0")
+	cfg, err := nodeconfig.Load(c.config(0), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	folder := filepath.Join(cfg.Data, "channels", ch)
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "bft")))
+	segment := filepath.Join(folder, "blocks", "segment-000000.blk")
+	before, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	_, err = Open(cfg)
+	var corrupt *blockfile.CorruptError
+	require.ErrorAs(t, err, &corrupt)
+	after, err := os.ReadFile(segment)
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+}
+
+// TestDamageThatNobodyMendsIsRefused: one that is alone has nobody to ask, and the first block comes from no log.
+func TestDamageThatNobodyMendsIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "bft"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "bft", "votes"), nil, 0o600))
+	lost := blockfile.Lost{Block: 1}
+	require.NoError(t, mends(&replica.PBFT, dir, 4, lost))
+	require.ErrorContains(t, mends(&replica.PBFT, dir, 1, lost), "no other orderer")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "bft-7"), 0o755))
+	require.ErrorContains(t, mends(&replica.PBFT, dir, 4, lost), "no votes")
+	require.NoError(t, mends(&external.Kind, dir, 1, lost))
+	require.ErrorContains(t, mends(&external.Kind, dir, 1, blockfile.Lost{}), "first block")
+}
