@@ -201,7 +201,7 @@ func (f *Follower) follow(ctx context.Context, address string, choice *choice) e
 	}
 	stream, err := streampb.NewStreamClient(conn).Follow(ctx, request)
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err) // a server may end its handshake and say nothing more
 	}
 	begun := time.Now()
 	for first := true; ; first = false {
@@ -214,10 +214,7 @@ func (f *Follower) follow(ctx context.Context, address string, choice *choice) e
 		heard.Heard()
 		watch.heard()
 		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
-			return err
+			return cmp.Or(context.Cause(ctx), err)
 		}
 		if first {
 			log.Infof("[%s] Following orderer %s from block [%d], transaction %d on", f.Chain.ID(), address, at.Block, at.Tx)
