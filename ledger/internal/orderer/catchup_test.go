@@ -119,8 +119,8 @@ func TestCatchingUpLeavesAnOrdererThatTrickles(t *testing.T) {
 	assert.EqualValues(t, blocks+1, behind.Height())
 }
 
-// slowly has what another orderer sends come from an orderer's address, at 160 KB/s.
-func (c *testCluster) slowly(i, from int) {
+// slowly has what another orderer sends come from an orderer's address, at so many bytes a second.
+func (c *testCluster) slowly(i, from, rate int) {
 	c.t.Helper()
 	listener, err := net.Listen("tcp", c.node(i).Address)
 	require.NoError(c.t, err)
@@ -139,7 +139,7 @@ func (c *testCluster) slowly(i, from int) {
 			go func() { _, _ = io.Copy(source, conn); _ = source.Close() }()
 			go func() {
 				for err := error(nil); err == nil; time.Sleep(100 * time.Millisecond) {
-					_, err = io.CopyN(conn, source, 16<<10)
+					_, err = io.CopyN(conn, source, int64(rate/10))
 				}
 				_ = conn.Close()
 			}()
@@ -157,7 +157,7 @@ func TestABlockThatTakesLongerThanATurnIsFetched(t *testing.T) {
 	stop := c.start(1)
 	c.orderAt(0, strings.Repeat("x", 1<<20)) // 6.4 s
 	stop()
-	c.slowly(1, 0)
+	c.slowly(1, 0, 160<<10)
 
 	behind := c.open(2)
 	defer func() { require.NoError(t, behind.close()) }()
@@ -179,7 +179,7 @@ func TestATurnGetsLongerUntilABlockFits(t *testing.T) {
 	for _, want := range []time.Duration{5, 10, 20, 40, 80, 160, 160} {
 		assert.Equal(t, want*time.Second, own.of("slow", 1))
 		assert.Equal(t, 5*time.Second, own.of("another", 1))
-		own.tooShort("slow", 10<<20)
+		own.tooShort("slow", 10<<20+messageSlack)
 	}
 	for i, want := range []time.Duration{160, 80, 40, 20, 10, 5, 5} {
 		height := 1 + 10*uint64(i) // a turn may bring several blocks
@@ -187,7 +187,7 @@ func TestATurnGetsLongerUntilABlockFits(t *testing.T) {
 		assert.Equal(t, 5*time.Second, own.of("another", height))
 		assert.Equal(t, want*time.Second, own.of("slow", height), "the height is no new one")
 	}
-	own.tooShort("slow", 10<<20)
+	own.tooShort("slow", 10<<20+messageSlack)
 	assert.Equal(t, 10*time.Second, own.of("slow", 61))
 }
 
@@ -197,7 +197,7 @@ func TestTheLongestTurnIsEnoughForTheLargestTransaction(t *testing.T) {
 	for _, largest := range []int{1, 1 << 20, 10 << 20, 100 << 20, channelconfig.MostBytes(channelconfig.Raft)} {
 		var own turns
 		for range 100 {
-			own.tooShort("slow", largest)
+			own.tooShort("slow", largest+messageSlack)
 		}
 		longest, needed := own.of("slow", 0), time.Duration(largest+messageSlack)*8*time.Microsecond
 		assert.GreaterOrEqual(t, longest, needed, largest)

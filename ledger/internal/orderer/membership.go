@@ -107,7 +107,7 @@ func (ch *channel) follow(ctx context.Context) error {
 // followAll asks one orderer after the other. Current: a consenter has no newer block, so that this orderer seems to have
 // all there is.
 func (ch *channel) followAll(ctx context.Context) (current bool, err error) {
-	for _, address := range ch.sources() {
+	for _, address := range ch.turns.sort(ch.sources()) {
 		err := ch.followOne(ctx, address)
 		switch {
 		case errors.Is(err, chain.ErrOwn):
@@ -134,7 +134,7 @@ func (ch *channel) followOne(ctx context.Context, address string) error {
 	if !errors.Is(err, errSilent) || !ch.knowsAsConsenter(address) {
 		return err
 	}
-	newest, err := ch.fetch(ctx, address, seekNewest())
+	newest, err := ch.fetch(ctx, source{address: address}, seekNewest())
 	switch {
 	case err != nil:
 		return fmt.Errorf("its newest block: %w", err)
@@ -169,7 +169,8 @@ func (ch *channel) followWhile(ctx context.Context, address string) error {
 var errSilent = fmt.Errorf("it has sent nothing for %s", followSilence)
 
 // importWhile appends an orderer's blocks for as long as it has more of them and they are wanted. One that sends nothing is
-// left: it may be frozen. So is any other after a while, for one that wants to keep this orderer behind may send some.
+// left: it may be frozen. So is any other after a while, for one that wants to keep this orderer behind may send some, and one
+// that sends little of a block before that.
 func (ch *channel) importWhile(ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool) error {
 	before := ch.Height()
 	turn := ch.turns.of(address, before)
@@ -179,13 +180,19 @@ func (ch *channel) importWhile(ctx context.Context, address string, seek *ordere
 	defer cancel()
 	silent := time.AfterFunc(followSilence, func() { leave(errSilent) })
 	defer silent.Stop()
-	heard := func() { silent.Reset(followSilence) } // a large block is heard long before it is there
+	pace := newPace(slowStart, ch.largest(), func() { leave(errSlow) })
+	defer pace.stop()
+	heard := func(bytes int) { // a large block is heard long before it is there
+		silent.Reset(followSilence)
+		pace.heard(bytes)
+	}
 	err := ch.deliver(ctx, address, seek, heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
 		for wanted() {
 			if err := ch.importNext(stream); err != nil {
 				return err
 			}
-			heard() // to append a block takes time as well
+			heard(0) // to append a block takes time as well
+			pace.again()
 		}
 		return nil
 	})
@@ -193,8 +200,11 @@ func (ch *channel) importWhile(ctx context.Context, address string, seek *ordere
 	case err == nil || errors.Is(err, chain.ErrOwn):
 	case errors.Is(context.Cause(ctx), errSilent):
 		return errSilent
+	case errors.Is(context.Cause(ctx), errSlow):
+		ch.turns.tooShort(address, ch.largest())
+		return fmt.Errorf("block %d: %w", ch.Height(), errSlow)
 	case ch.Height() == before && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		ch.turns.tooShort(address, ch.Bundle().Orderer.AbsoluteMaxBytes)
+		ch.turns.tooShort(address, ch.largest())
 		return fmt.Errorf("block %d did not come within its turn of %s: %w", before, turn, err)
 	}
 	return err
@@ -204,10 +214,14 @@ const (
 	followPause   = 200 * time.Millisecond
 	followSilence = 3 * time.Second
 	followTurn    = 5 * time.Second // of one source; the next goes on from there
-	// slowByte is what a byte takes at 1 Mbit/s, at which the largest transaction comes within a turn. One that lies can keep
-	// this orderer from the others for as long.
-	slowByte = 8 * time.Microsecond
+	// slowStart is how long a source may take for a block without sending it at 1 Mbit/s: one of 2 MB comes over a slower
+	// link, too. One that lies can keep this orderer from the others for as long, or, where it sends at that rate, for as long
+	// as the largest transaction takes.
+	slowStart = 20 * time.Second
 )
+
+// largest is how many bytes a message with a block has at most.
+func (ch *channel) largest() int { return ch.Bundle().Orderer.AbsoluteMaxBytes + messageSlack }
 
 // turns is how long sources are given for what comes after some height: each twice as long after a turn that ended within
 // its first block, which may be a large one, and all half as long at a new height, where the next may be as large.
@@ -226,9 +240,15 @@ func (t *turns) of(address string, height uint64) time.Duration {
 	return followTurn << t.doubled[address]
 }
 
-// tooShort has the next turn be longer, up to what the channel's largest transaction takes.
+// sort puts those first whose turns have not ended within a block: where some lie, they are not asked before the others.
+func (t *turns) sort(addresses []string) []string {
+	slices.SortStableFunc(addresses, func(a, b string) int { return t.doubled[a] - t.doubled[b] })
+	return addresses
+}
+
+// tooShort has the next turn be longer, up to what the channel's largest message takes at 1 Mbit/s.
 func (t *turns) tooShort(address string, largest int) {
-	if followTurn<<t.doubled[address] >= time.Duration(largest+messageSlack)*slowByte {
+	if followTurn<<t.doubled[address] >= time.Duration(largest)*slowByte {
 		return
 	}
 	if t.doubled == nil {
@@ -252,7 +272,7 @@ func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 		}
 		ch.answers.begin()
 		before := ch.Height()
-		for _, address := range ch.sources() {
+		for _, address := range ch.turns.sort(ch.sources()) {
 			err := ch.catchUpFrom(ctx, address, height)
 			if ch.Height() >= height || errors.Is(err, chain.ErrOwn) {
 				return err
@@ -305,8 +325,8 @@ func (ch *channel) sources() (out []string) {
 }
 
 // deliver asks an orderer for blocks. Blocks are signed, so its certificate need not be the one that our configuration
-// names, which may be an old one. heard, unless it is nil, is called when bytes come.
-func (ch *channel) deliver(ctx context.Context, address string, seek *ordererpb.SeekInfo, heard func(), read func(ordererpb.AtomicBroadcast_DeliverClient) error) error {
+// names, which may be an old one. heard is called when bytes come.
+func (ch *channel) deliver(ctx context.Context, address string, seek *ordererpb.SeekInfo, heard func(bytes int), read func(ordererpb.AtomicBroadcast_DeliverClient) error) error {
 	conn, err := cluster.DialHearing(address, ch.owner.certificate, ch.Bundle().Orderer.TLSRoots, nil, ch.owner.maxMessage, heard)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package orderer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,9 +21,11 @@ import (
 // for the others' newest blocks.
 
 const (
-	askTimeout = 5 * time.Second
-	// proofTimeout bounds how long one source may take for all configurations up to its newest block, proofBlocks how many
-	// there may be, and proofBytes how large they may be together.
+	// askSilence is how long a source may send nothing of what it is asked for.
+	askSilence = 5 * time.Second
+	// proofTimeout bounds how long one source may take for all configurations up to its newest block, beside the time that
+	// one block of the largest size takes at 1 Mbit/s; proofBlocks how many there may be, and proofBytes how large they may be
+	// together.
 	proofTimeout = 30 * time.Second
 	proofBlocks  = 256
 	proofBytes   = 64 << 20
@@ -88,13 +91,16 @@ func (ch *channel) removedElsewhere(ctx context.Context) (removed bool, answers 
 // newest is the configuration that an orderer's newest block was ordered under, or is, and the consenters' ids that the
 // block names; nil where it is older than ours, for it may be from before we were added.
 func (ch *channel) newest(ctx context.Context, address string) (*ahead, error) {
-	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
-	defer cancel()
-	block, err := ch.fetch(ctx, address, seekNewest())
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	pace := newPace(proofTimeout, ch.largest(), func() { leave(errSlow) })
+	defer pace.stop()
+	from := source{address, pace.heard}
+	block, err := ch.fetch(ctx, from, seekNewest())
 	if err != nil || block.Header.Number < ch.Height() {
 		return nil, err
 	}
-	bundle, err := ch.prove(ctx, address, block)
+	bundle, err := ch.prove(ctx, from, block)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +118,9 @@ func (ch *channel) newest(ctx context.Context, address string) (*ahead, error) {
 
 // prove checks that those have signed a block who may, and returns its configuration. Each configuration since ours is
 // signed by the consenters of the one before: where orderers may lie, few of ours may be left to sign the newest block.
-func (ch *channel) prove(ctx context.Context, address string, block *commonpb.Block) (*channelconfig.Bundle, error) {
+func (ch *channel) prove(ctx context.Context, from source, block *commonpb.Block) (*channelconfig.Bundle, error) {
 	bundle := ch.Bundle()
-	configs, err := ch.configsSince(ctx, address, block)
+	configs, err := ch.configsSince(ctx, from, block)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +148,7 @@ func (ch *channel) prove(ctx context.Context, address string, block *commonpb.Bl
 }
 
 // configsSince fetches the blocks of the configurations that this orderer lacks, the newest first. They are not proven.
-func (ch *channel) configsSince(ctx context.Context, address string, block *commonpb.Block) ([]*commonpb.Block, error) {
+func (ch *channel) configsSince(ctx context.Context, from source, block *commonpb.Block) ([]*commonpb.Block, error) {
 	var configs []*commonpb.Block
 	bytes := 0
 	for have := ch.Height(); len(configs) < proofBlocks; {
@@ -154,7 +160,7 @@ func (ch *channel) configsSince(ctx context.Context, address string, block *comm
 			return nil, fmt.Errorf("block %d names a later configuration, block %d", block.Header.Number, number)
 		}
 		if number < block.Header.Number {
-			if block, err = ch.fetch(ctx, address, seekNumber(number)); err != nil {
+			if block, err = ch.fetch(ctx, from, seekNumber(number)); err != nil {
 				return nil, err
 			}
 		}
@@ -165,24 +171,41 @@ func (ch *channel) configsSince(ctx context.Context, address string, block *comm
 		if number == have {
 			return configs, nil
 		}
-		if block, err = ch.fetch(ctx, address, seekNumber(number-1)); err != nil {
+		if block, err = ch.fetch(ctx, from, seekNumber(number-1)); err != nil {
 			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("more than %d configurations were missed", proofBlocks)
 }
 
-// fetch asks an orderer for one block. Who has signed it is not checked.
-func (ch *channel) fetch(ctx context.Context, address string, at *ordererpb.SeekPosition) (block *commonpb.Block, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+// source is an orderer that is asked for blocks.
+type source struct {
+	address string
+	heard   func(bytes int) // heard is told of bytes that come; nil: nobody is
+}
+
+// fetch asks an orderer for one block, for as long as the block comes. Who has signed it is not checked.
+func (ch *channel) fetch(ctx context.Context, from source, at *ordererpb.SeekPosition) (block *commonpb.Block, err error) {
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	silent := time.AfterFunc(askSilence, func() { leave(fmt.Errorf("it has sent nothing for %s", askSilence)) })
+	defer silent.Stop()
+	pace := newPace(slowStart, ch.largest(), func() { leave(errSlow) })
+	defer pace.stop()
+	heard := func(bytes int) {
+		silent.Reset(askSilence)
+		pace.heard(bytes)
+		if from.heard != nil {
+			from.heard(bytes)
+		}
+	}
 	seek := &ordererpb.SeekInfo{Start: at, Stop: at, Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY}
-	err = ch.deliver(ctx, address, seek, nil, func(stream ordererpb.AtomicBroadcast_DeliverClient) (err error) {
+	err = ch.deliver(ctx, from.address, seek, heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) (err error) {
 		block, err = receive(stream)
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	if err := protoutil.CheckBlock(block); err != nil {
 		return nil, err

@@ -75,8 +75,8 @@ func Dial(address string, own *tls.Certificate, roots *x509.CertPool, pinned []b
 	return DialHearing(address, own, roots, pinned, maxMessage, nil)
 }
 
-// DialHearing has heard called, unless it is nil, whenever bytes come from the orderer. It must not block.
-func DialHearing(address string, own *tls.Certificate, roots *x509.CertPool, pinned []byte, maxMessage int, heard func()) (*grpc.ClientConn, error) {
+// DialHearing has heard called, unless it is nil, with the number of bytes whenever some come from the orderer. It must not block.
+func DialHearing(address string, own *tls.Certificate, roots *x509.CertPool, pinned []byte, maxMessage int, heard func(bytes int)) (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if own != nil {
 		creds = credentials.NewTLS(&tls.Config{
@@ -105,7 +105,7 @@ func DialHearing(address string, own *tls.Certificate, roots *x509.CertPool, pin
 // hearing are credentials of connections of which heard is told when they bring bytes, of a part of a message as well.
 type hearing struct {
 	credentials.TransportCredentials
-	heard func()
+	heard func(bytes int)
 }
 
 func (h hearing) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -118,13 +118,13 @@ func (h hearing) Clone() credentials.TransportCredentials {
 
 type heardConn struct {
 	net.Conn
-	heard func()
+	heard func(bytes int)
 }
 
 func (c heardConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.heard()
+		c.heard(n)
 	}
 	return n, err
 }

@@ -276,7 +276,7 @@ func TestAPartOfAMessageIsHeard(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
 	heard := make(chan struct{}, 1)
-	conn, err := DialHearing(listener.Addr().String(), nil, nil, nil, 1<<20, func() { heard <- struct{}{} })
+	conn, err := DialHearing(listener.Addr().String(), nil, nil, nil, 1<<20, func(int) { heard <- struct{}{} })
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	conn.Connect()
