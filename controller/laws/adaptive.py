@@ -197,7 +197,7 @@ class Adaptive(Struct, frozen=True):
         """Go back when the neighbour is gone: the host has had room for a while."""
         memory, tuning, now = self.memory, self.tuning, seen.now
         if memory.share == self.rest:
-            return Move(memory, "nothing waits", Effect.DEFAULT)
+            return Move(memory, self._why_default(seen), Effect.DEFAULT)
         if memory.room_since is None or now - memory.room_since < tuning.room_for:
             return None
         if now < memory.release.until:
@@ -210,6 +210,14 @@ class Adaptive(Struct, frozen=True):
         return Move(
             gone._replace(release=memory.release._replace(tried_at=now)), "the neighbour is gone", Effect.RELEASED
         )
+
+    def _why_default(self, seen: Seen) -> str:
+        """Say why a share at its default stays there."""
+        need, surplus = self._pressing(seen), -(shortfall(seen) or 0.0)
+        if need <= self.tuning.low:
+            return "nothing waits behind foreign work"
+        why_not = f"but A is {surplus:.0%} above T" if surplus > self.tuning.surplus else "too little for a raise"
+        return f"waits {need:.0%} of its runnable time behind foreign work, {why_not}"
 
     def _towards_rest(self, now: float, elapsed: float) -> Memory:
         """Shrink the distance to the default exponentially; the last of it goes at once."""

@@ -63,6 +63,22 @@ def test_waiting_behind_the_ledger_itself_is_no_need() -> None:
     assert "nothing waits" in reason
 
 
+@pytest.mark.parametrize(
+    ("need", "a", "reason"),
+    [
+        (0.02, 100, "nothing waits behind foreign work"),
+        (0.02, 130, "nothing waits behind foreign work"),
+        (0.15, 100, "waits 15% of its runnable time behind foreign work, too little for a raise"),
+        (0.15, None, "waits 15% of its runnable time behind foreign work, too little for a raise"),
+        (0.60, 130, "waits 60% of its runnable time behind foreign work, but A is 30% above T"),
+    ],
+)
+def test_who_stays_at_the_default_is_told_why(need: float, a: float | None, reason: str) -> None:
+    looks = [seen(i, need, a=a, t=100) if a else seen(i, need) for i in range(2)]
+    law, said = run(Adaptive.start(bounds=LIMITS), *looks)
+    assert (law.memory.share, said.partition(":")[0]) == (1024, reason)
+
+
 def test_many_threads_that_wait_for_the_same_moment_are_no_reason() -> None:
     """Fifty in line behind each other, while others have a twentieth of the time: no share brings more than that."""
     law, _ = run(Adaptive.start(bounds=LIMITS), *(seen(i, 0.98, host=HostLoad(0.0, 0.05)) for i in range(20)))
