@@ -36,11 +36,12 @@ _PATIENCE = 0.1
 _LOOKS_BEHIND, _UNKNOWN = 4, 64 * 1024 * 1024
 #: Bytes of a field's name, or of a cursor: journald's own are far shorter.
 _MAX_TEXT = 1024
-#: What marks an entry as a piece of a line whose rest is in a later one: engines cut lines at 16 KB, journald
-#: those of a unit at 48 KB. The rest is no line of its own: the end of a long line could forge one.
-_PIECES = {b"CONTAINER_PARTIAL_MESSAGE": b"true", b"_LINE_BREAK": b"line-max"}
-#: What tells the pieces of one line from another's. Docker since 23.0 names the line; before, and with Podman, stdout
-#: has one priority and stderr another; journald names a unit's streams.
+#: What marks an entry as a piece of a line whose rest is in a later one: Docker cuts lines at 16 KB, Podman from 8 KB
+#: on, journald those of a unit at 48 KB and at every NUL. The rest is no line of its own: the end of a line could
+#: forge one.
+_PIECES = frozenset({(b"CONTAINER_PARTIAL_MESSAGE", b"true"), (b"_LINE_BREAK", b"line-max"), (b"_LINE_BREAK", b"nul")})
+#: What tells the pieces of one line from another's. Docker names the line (at least since 20.10.24); with Podman and
+#: older Docker stdout has one priority and stderr another; journald names a unit's streams.
 _LINE, _ORDINAL, _STREAM, _PRIORITY = (
     b"CONTAINER_PARTIAL_ID", b"CONTAINER_PARTIAL_ORDINAL", b"_STREAM_ID", b"PRIORITY",
 )  # fmt: skip
@@ -259,7 +260,7 @@ class ExportReader:
             self._next_cursor = value[:_MAX_TEXT].decode("ascii", "replace")
         elif name in _TOLD:
             self._told[name] = value[:_MAX_TEXT]
-        elif _PIECES.get(name) == value:
+        elif (name, value) in _PIECES:
             self._is_piece = True
 
     def _complete(self) -> bytes:

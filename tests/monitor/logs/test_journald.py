@@ -58,7 +58,7 @@ def test_a_long_message_is_passed_over_in_bounded_memory(binary: bool) -> None:
     assert counters.skipped == {Skip.TOO_LONG: 2}
 
 
-@pytest.mark.parametrize("mark", [b"CONTAINER_PARTIAL_MESSAGE=true\n", b"_LINE_BREAK=line-max\n"])
+@pytest.mark.parametrize("mark", [b"CONTAINER_PARTIAL_MESSAGE=true\n", b"_LINE_BREAK=line-max\n", b"_LINE_BREAK=nul\n"])
 def test_the_rest_of_a_long_line_is_no_line(mark: bytes) -> None:
     counters = SourceCounters()
     reader = ExportReader(counters, max_line=1000)
