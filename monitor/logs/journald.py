@@ -211,7 +211,7 @@ class ExportReader:
         self._pieces.tear()
 
     def feed(self, data: bytes) -> bytes:
-        """Take what was read; give the messages of the entries that it completes, each with a line feed."""
+        """Take what was read; give the messages of the entries that it completes, each ending in one line feed."""
         self._waiting += data
         place, lines = 0, []
         while True:
@@ -275,7 +275,7 @@ class ExportReader:
         if len(line) > self._max_line:
             self._counters.skip(Skip.TOO_LONG)
             return b""
-        return line + b"\n"
+        return line if line.endswith(b"\n") else line + b"\n"  # Podman's messages have their line feed in them
 
 
 class _Pieces:

@@ -58,3 +58,4 @@ def test_only_whole_lines_of_a_journal_are_commits(name: str, commits: list[int]
     reader, log = ExportReader(SourceCounters()), recorded(f"{name}.export")
     text = b"".join(reader.feed(log[start : start + size]) for start in range(0, len(log), size))
     assert blocks(text, LogFormat.JOURNALD) == commits
+    assert b"\n\n" not in text, "Podman's messages have their line feeds in them"
