@@ -15,19 +15,27 @@ from typing import Any
 import docker
 from waiting import PATIENCE, until
 
+from qioi.model import Commit, Component
+from qioi.monitor.logs.source import LogSource
+
 PEER, ORDERER = "hyperledger/fabric-peer:2.5", "registry.example:5000/hyperledger/fabric-orderer:3.1"
 CHAINCODE = f"dev-peer0.org1.example.com-basic_1.0-{'ab' * 32}:latest"
 OTHER = "postgres:16"
 
-#: A static program that stands in for a peer of Fabric 2.5. `CHANNEL RATE [WORK]`: it writes RATE commit lines a second
-#: at most, each after WORK milliseconds of CPU time. `hog`: it takes all the CPU time that it gets, for ten minutes: it
-#: must not stay when a test is killed.
+#: Bytes after which every engine cuts a line: Docker and containerd at 16 KiB, Podman at 8.
+LONG = 16_384
+
+#: A static program that stands in for a peer of Fabric 2.5. `CHANNEL RATE [WORK [LONG]]`: it writes RATE commit lines a
+#: second at most, each after WORK milliseconds of CPU time. With LONG a line follows each that begins with so many
+#: bytes and ends in the commit of an impossible block. `hog`: it takes all the CPU time that it gets, for ten minutes:
+#: it must not stay when a test is killed.
 WRITER = """package main
 
 import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -43,6 +51,12 @@ func work(span time.Duration) {
 	}
 }
 
+func commit(block int) {
+	fmt.Fprintf(os.Stderr, "%s UTC 002b INFO [kvledger] commit -> [%s] Committed block [%d] with 1 transaction(s) "+
+		"in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\\n",
+		time.Now().UTC().Format("2006-01-02 15:04:05.000"), os.Args[1], block)
+}
+
 func main() {
 	if os.Args[1] == "hog" {
 		for begun := time.Now(); time.Since(begun) < 10*time.Minute; {
@@ -50,9 +64,12 @@ func main() {
 		}
 		return
 	}
-	pause, each := time.Hour, 0
+	pause, each, long := time.Hour, 0, 0
 	if len(os.Args) > 3 {
 		each, _ = strconv.Atoi(os.Args[3])
+	}
+	if len(os.Args) > 4 {
+		long, _ = strconv.Atoi(os.Args[4])
 	}
 	if n, _ := strconv.Atoi(os.Args[2]); n > 0 {
 		pause = time.Second / time.Duration(n)
@@ -60,9 +77,13 @@ func main() {
 	for i := 0; ; i++ {
 		time.Sleep(pause)
 		work(time.Duration(each) * time.Millisecond)
-		fmt.Fprintf(os.Stderr, "%s UTC 002b INFO [kvledger] commit -> [%s] Committed block [%d] with 1 transaction(s) "+
-			"in 1ms (state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\\n",
-			time.Now().UTC().Format("2006-01-02 15:04:05.000"), os.Args[1], i)
+		commit(i)
+		if long > 0 {
+			time.Sleep(pause / 2)
+			begun := "2026-01-01 10:00:00.000 UTC 1 INFO [endorser] call -> "
+			fmt.Fprint(os.Stderr, begun, strings.Repeat("x", long-len(begun)))
+			commit(1000000000 + i)
+		}
 	}
 }
 """
@@ -146,6 +167,10 @@ class EngineSite:
         """Start a container that commits, each time after so many milliseconds of work; give its id."""
         return self._run(image, name, [channel, str(rate), str(work)], **more)
 
+    def run_with_long_lines(self, image: str, name: str, rate: int) -> str:
+        """Start a container that commits, and whose other lines the engine cuts into pieces; give its id."""
+        return self._run(image, name, ["red", str(rate), "0", str(LONG)])
+
     def run_hog(self, name: str, **more: Any) -> str:
         """Start a neighbour: a container that takes all the CPU time that it gets, and comes again with its engine."""
         return self._run(OTHER, name, ["hog"], restart_policy={"Name": "always"}, **more)
@@ -187,6 +212,20 @@ class EngineSite:
             with contextlib.suppress(OSError):  # not there, or another engine's too
                 group.rmdir()
         shutil.rmtree(self.folder)
+
+
+def commits(component: Component, count: int) -> list[int]:
+    """Follow a component's log until so many blocks were seen; give their numbers."""
+    assert component.log is not None
+    source, blocks = LogSource(component.log, component.name, log_format=component.log_format), []
+
+    def enough() -> bool:
+        blocks.extend(one.block for one in source.poll() if isinstance(one, Commit))
+        return len(blocks) >= count
+
+    until(enough)
+    source.close()
+    return blocks
 
 
 def install() -> str | None:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from engine_site import EngineSite
+from engine_site import LONG, EngineSite
 from waiting import until
 
 CRI_CLIENT = Path(__file__).parent / "criclient"
@@ -96,10 +96,10 @@ conf_dir = "{folder}/cni"
         command("tar", "-C", self.folder, "-cf", archive, "manifest.json", "config.json", "layer.tar")
 
     def run(self, pod: str, container: str, rate: int) -> tuple[str, str]:
-        """Start a pod of one container; give the ids of its sandbox and of the container."""
+        """Start a pod of one container, with long lines; give the ids of its sandbox and of the container."""
         logs = self.folder / "pods" / pod
         (logs / container).mkdir(parents=True)
-        ids = command(self.folder / "criclient", self.socket, "run", pod, logs, container, IMAGE, "red", rate)
+        ids = command(self.folder / "criclient", self.socket, "run", pod, logs, container, IMAGE, "red", rate, 0, LONG)
         sandbox, made = ids.split()
         return sandbox, made
 
@@ -148,7 +148,7 @@ class PodmanSite:
         # Its default limits are higher than a process without CAP_SYS_RESOURCE may set.
         limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]
         return command(*self._podman, "run", "-d", "--name", name, "--network", "none", *limits, "--log-driver",
-                       "k8s-file", *more, IMAGE, "/writer", "red", rate)  # fmt: skip
+                       "k8s-file", *more, IMAGE, "/writer", "red", rate, 0, LONG)  # fmt: skip
 
     def podman(self, *words: str) -> None:
         command(*self._podman, *words)

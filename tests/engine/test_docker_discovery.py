@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite
+from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite, commits
 from waiting import until
 
 from qioi.discovery.docker import DockerDiscovery
@@ -58,6 +58,13 @@ def test_fabrics_own_are_found_without_any_configuration(
     assert peer.log_format == "docker-json"
     until(lambda: b"Committed block" in open(peer.log, "rb").read())  # type: ignore[arg-type]  # noqa: SIM115, PTH123
     assert discovery.found().problems == {}
+
+
+def test_no_rest_of_a_long_line_is_a_commit(engine: EngineSite, discover: Callable[..., DockerDiscovery]) -> None:
+    engine.run_with_long_lines(PEER, "peer0", rate=20)
+    (peer,) = discover().found().components
+    blocks = commits(peer, 10)
+    assert blocks == list(range(blocks[0], blocks[0] + len(blocks)))
 
 
 def test_labels_and_rules(engine: EngineSite, discover: Callable[..., DockerDiscovery]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine_site import build_writer, install
+from engine_site import build_writer, commits, install
 from sites import ContainerdSite, PodmanSite
 from test_docker_daemon import Daemon
 from waiting import PATIENCE, until
@@ -55,20 +55,6 @@ def podman(writer: Path) -> Iterator[PodmanSite]:
         pytest.skip(f"podman does not start here: {error}")
     yield site
     site.close()
-
-
-def commits(component: Component, count: int) -> list[int]:
-    """Follow a component's log until so many blocks were seen, and let something happen half-way."""
-    assert component.log is not None
-    source, blocks = LogSource(component.log, component.name, log_format=component.log_format), []
-
-    def enough() -> bool:
-        blocks.extend(one.block for one in source.poll() if isinstance(one, Commit))
-        return len(blocks) >= count
-
-    until(enough)
-    source.close()
-    return blocks
 
 
 def share(component: Component) -> int:
