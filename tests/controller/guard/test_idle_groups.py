@@ -108,7 +108,8 @@ def test_a_journal_that_cannot_be_written_is_said_beside_what_was_put_back(idle:
     released, unwritten = idle.guard.release([a])
     assert (released.path, released.result, idle.state(a)) == (a, Result.OK, (0, 3000))
     assert (unwritten.path, unwritten.result) == (str(idle.journal.file), Result.FAILED)
-    assert "the journal cannot be written (Is a directory): it names what was restored, too" in unwritten.message
+    assert "the journal cannot be written (idle.new is in the way: Is a directory)" in unwritten.message
+    assert "it names what was restored, too" in unwritten.message
     assert {entry.path for entry in idle.journal.load().entries} == {a, b}
     (tmp_path / "idle.new").rmdir()
     assert [one.result for one in idle.guard.restore()] == [Result.OK]
