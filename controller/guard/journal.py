@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from filecmp import cmp
 from itertools import count
 from pathlib import Path
 
@@ -136,7 +135,7 @@ class Journal:
         """
         stem = f"{self.file.name}.damaged"
         paths = (self.file.with_name(stem if number == 1 else f"{stem}-{number}") for number in count(1))
-        aside = next(path for path in paths if not path.exists() or cmp(path, self.file, shallow=False))
+        aside = next(path for path in paths if not path.exists() or self._is_copy(path))
         if not aside.exists():
             try:
                 aside.hardlink_to(self.file)
@@ -144,6 +143,13 @@ class Journal:
                 self._put(aside, read_regular(self.file), durable=True)
         sync_folder(self._folder)
         return aside
+
+    def _is_copy(self, path: Path) -> bool:
+        """Whether a file has what the journal has; one that can't be read has not."""
+        try:
+            return read_regular(path) == read_regular(self.file)
+        except OSError:
+            return False
 
 
 def seal(document: dict[str, object]) -> str:

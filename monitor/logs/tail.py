@@ -345,7 +345,11 @@ class FileTail:
 
     def _open_regular(self, path: str) -> _Open:
         fd = open_regular(path, follow=True)
-        found = os.fstat(fd)
+        try:
+            found = os.fstat(fd)
+        except OSError:
+            _close(fd)
+            raise
         return _Open(fd, found.st_dev, found.st_ino, 0, self._cutter())
 
     def _cutter(self) -> LineCutter:

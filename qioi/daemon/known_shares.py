@@ -52,7 +52,8 @@ class KnownShares:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:
-            log.warning("%s: %s: what was enough before is not known", self._file, error)
+            why = error.strerror if isinstance(error, OSError) else error
+            log.warning("%s: %s: what was enough before is not known", self._file, why)
             return {}
         if document.version != VERSION:
             log.warning("%s: version %d, accepted is %d", self._file, document.version, VERSION)

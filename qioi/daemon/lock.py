@@ -133,6 +133,7 @@ def open_lock(path: Path) -> tuple[int, bool]:
     """Open the lock's file, and say whether it can be written: on a read-only disk values are restored too. OSError.
 
     What is no regular file is refused: the file that a link leads to would be emptied, and reading a FIFO waits.
+    It is opened first, and then looked at: root alone can make a device, which opening may act on.
     """
     flags = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:

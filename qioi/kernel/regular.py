@@ -12,6 +12,9 @@ import os
 import stat
 from pathlib import Path
 
+#: The most that is read of a file: the journal of a host has some 300 bytes for each group.
+MOST_BYTES = 16 << 20
+
 
 def open_regular(path: str | Path, *, follow: bool = False) -> int:
     """Open a regular file for reading, without waiting. OSError, also where something else is in its place.
@@ -22,6 +25,8 @@ def open_regular(path: str | Path, *, follow: bool = False) -> int:
     try:
         require_regular(place)
         return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # it names the file, not its descriptor
     finally:
         with contextlib.suppress(OSError):  # it is closed also where that fails, as of one whose server is away
             os.close(place)
@@ -33,7 +38,10 @@ def require_regular(descriptor: int) -> None:
         raise OSError(errno.EINVAL, "not a regular file")
 
 
-def read_regular(path: Path, most: int = -1) -> bytes:
-    """Read a regular file, or its first ``most`` bytes, without waiting and without following a link. OSError."""
+def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Read a regular file, without waiting and without following a link. OSError, also where it has more bytes."""
     with open(open_regular(path), "rb") as file:
-        return file.read(most)
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
+    return content

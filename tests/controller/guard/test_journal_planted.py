@@ -35,6 +35,21 @@ def test_what_is_planted_for_the_next_journal_is_replaced(journal: Journal, kind
         assert temporary.with_name("target").read_text() == "whole\n"
 
 
+def test_a_file_without_end_is_not_read(journal: Journal) -> None:
+    journal.file.touch()
+    os.truncate(journal.file, 10 << 30)
+    with pytest.raises(OSError, match=r"larger than \d+ bytes: .*journal"):
+        journal.load()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_planted_where_a_damaged_journal_is_kept_is_no_copy_of_it(journal: Journal, kind: str) -> None:
+    plant(planted := journal.file.with_name("journal.damaged"), kind)
+    journal.file.write_text("whole\n")  # what the link leads to has the same
+    assert journal.set_aside() == planted.with_name("journal.damaged-2")
+    assert journal.set_aside() == planted.with_name("journal.damaged-2")
+
+
 def test_a_folder_in_its_place_is_said(journal: Journal) -> None:
     plant(journal.file.with_name("journal.new"), "folder")
     with pytest.raises(OSError, match=r"journal\.new is in the way: Is a directory"):
