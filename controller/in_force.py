@@ -54,14 +54,11 @@ class Above:
             self._shares[groups] = self._look_at(groups)
         return self._shares[groups]
 
-    def look_again(self) -> None:
-        """Ask the guard again for shares that are known: a group was taken up."""
-        self._shares.clear()
-
     def _look_at(self, groups: tuple[str, ...]) -> tuple[tuple[int, int], ...] | None:
         guard = self._guard
-        if any(self.problem(one) or guard.is_foreign(one) or guard.is_set_by_others(one) for one in groups):
-            return None
+        for one in groups:
+            if self.problem(one) or not guard.holds(one) or guard.is_foreign(one) or guard.is_set_by_others(one):
+                return None
         return tuple([(guard.last(one), guard.found(one)) for one in groups])
 
     def _look(self, group: str) -> str | None:
@@ -102,8 +99,6 @@ class Reader:
             placement = placements.get(one.cgroup) or Placement((one.cgroup,), "not looked at yet")
             try:
                 taken_up = one.name in ordered and self._take_up(chain(one.cgroup))
-                if taken_up:
-                    above.look_again()
                 force = self._other.in_force(one, self._look(one, placement, above))
                 standing.forces[one.name] = replace(force, taken_up=True) if taken_up else force
             except CgroupGoneError as error:
