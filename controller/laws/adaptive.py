@@ -216,7 +216,11 @@ class Adaptive(Struct, frozen=True):
         need, surplus = self._pressing(seen), -(shortfall(seen) or 0.0)
         if need <= self.tuning.low:
             return "nothing waits behind foreign work"
-        why_not = f"but A is {surplus:.0%} above T" if surplus > self.tuning.surplus else "too little for a raise"
+        why_not = "too little for a raise"
+        if surplus > self.tuning.surplus:
+            why_not = f"but A is {surplus:.0%} above T"
+        elif need > self.tuning.high:
+            why_not = "not for long enough yet"
         return f"waits {need:.0%} of its runnable time behind foreign work, {why_not}"
 
     def _towards_rest(self, now: float, elapsed: float) -> Memory:

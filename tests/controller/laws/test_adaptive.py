@@ -70,6 +70,7 @@ def test_waiting_behind_the_ledger_itself_is_no_need() -> None:
         (0.02, 130, "nothing waits behind foreign work"),
         (0.15, 100, "waits 15% of its runnable time behind foreign work, too little for a raise"),
         (0.15, None, "waits 15% of its runnable time behind foreign work, too little for a raise"),
+        (0.30, 100, "waits 30% of its runnable time behind foreign work, not for long enough yet"),
         (0.60, 130, "waits 60% of its runnable time behind foreign work, but A is 30% above T"),
     ],
 )
