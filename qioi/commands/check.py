@@ -117,13 +117,14 @@ def host_facts(hierarchy: Hierarchy) -> dict[str, Any]:
         libcgroup = f"usable ({choose_access('libcgroup', hierarchy).name})"
     except CgroupError as error:
         libcgroup = str(error)
+    waits = os.access("/proc/self/schedstat", os.R_OK)
     return {
         "kernel": os.uname().release,
         "cpus": psutil.cpu_count(),
         "processes": processes(),
         "cpu controller": f"cgroup v{hierarchy.version} at {hierarchy.mount} ({hierarchy.file})",
         "libcgroup": libcgroup,
-        "schedstat": "readable" if os.access("/proc/self/schedstat", os.R_OK) else "missing (CONFIG_SCHED_INFO)",
+        "schedstat": "readable" if waits else "missing (CONFIG_SCHEDSTATS, or delayacct)",
         "I/O pressure": "readable" if os.access(PRESSURE, os.R_OK) else f"missing ({PRESSURE})",
         "slices": slices(),
         "cpu.idle": idle(hierarchy),
