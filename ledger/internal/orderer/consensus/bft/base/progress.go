@@ -63,18 +63,18 @@ func (p *Progress[S]) Boundary(seq, interval uint64) bool {
 	return (seq-p.Start.Point().Seq)%interval == 0
 }
 
-// Lags looks at a new stable checkpoint, and has the state there fetched after a while if it is not applied by then: most
-// often the entries are under way. It reports whether the checkpoint is so far ahead that nobody sends the entries again.
-// The state is then to be fetched at once, and what is kept here stays bounded.
-func (r *Replica[S]) Lags(window uint64, while bft.Time) bool {
-	seq := r.Stable.Point().Seq
-	if seq > max(r.Applied, r.Fetching)+window {
-		return true
-	}
-	if r.Fetching == 0 && r.Applied < seq && r.Behind == 0 {
+// Lags reports whether the stable checkpoint is so far ahead that nobody sends the entries again. The state there is then to
+// be fetched at once, so that what is kept here stays bounded.
+func (p *Progress[S]) Lags(window uint64) bool {
+	return p.Stable.Point().Seq > max(p.Applied, p.Fetching)+window
+}
+
+// FetchLater has the state at the stable checkpoint fetched after a while if it is not applied by then: most often the
+// entries are under way.
+func (r *Replica[S]) FetchLater(while bft.Time) {
+	if r.Fetching == 0 && r.Applied < r.Stable.Point().Seq && r.Behind == 0 {
 		r.Behind = r.Now + while
 	}
-	return false
 }
 
 // Durable notes a state that is durable. It returns what this replica is to say of it, and reports whether that is still to

@@ -55,8 +55,10 @@ func (c *Core) adopt(cert bft.Certificate) {
 		c.own = c.own[1:]
 	}
 	c.collect()
-	if c.Lags(c.cfg.Window, c.cfg.Resend) {
+	if c.Lags(c.cfg.Window) {
 		c.fetch()
+	} else {
+		c.FetchLater(c.cfg.Resend)
 	}
 	c.enterNext()
 }
@@ -138,7 +140,5 @@ func (c *Core) fetched(in bft.Fetched) {
 	clear(c.ahead)
 	c.Last = max(c.Last, in.Seq)
 	c.collect()
-	if c.Applied < c.Stable.Seq {
-		c.Behind = c.Now + c.cfg.Resend
-	}
+	c.FetchLater(c.cfg.Resend)
 }

@@ -72,8 +72,10 @@ func (c *Core) adopt(s Stable) {
 		c.own = c.own[1:]
 	}
 	c.collect()
-	if c.Lags(c.cfg.Window, c.cfg.Resend) {
+	if c.Lags(c.cfg.Window) {
 		c.fetch()
+	} else {
+		c.FetchLater(c.cfg.Resend)
 	}
 	c.enterNext()
 }
@@ -240,8 +242,6 @@ func (c *Core) fetched(in bft.Fetched) {
 			delete(c.places, tx)
 		}
 	}
-	if c.Applied < c.Stable.Seq {
-		c.Behind = c.Now + c.cfg.Resend
-	}
+	c.FetchLater(c.cfg.Resend)
 	c.advance()
 }
