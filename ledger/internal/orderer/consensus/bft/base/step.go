@@ -38,6 +38,31 @@ func (r *Replica[S]) EndStep(times ...bft.Time) bft.Effects {
 	return r.Out
 }
 
+// Tasks is what a core does once its time has come, and when that is.
+type Tasks struct {
+	Busy   func() bool // whether messages of others would bring what the replica waits for
+	Fetch  func()      // has the state at the stable checkpoint fetched
+	Tell   func()      // tells the replica's status, and sets StatusAt anew
+	Relay  bft.Time    // that transactions wait which one relay leaves for the next
+	Resend bft.Time    // between two statuses of a busy replica
+}
+
+// RunDue does what is due: it has the stable state fetched, relays what the leader takes long for, and tells the status.
+func (r *Replica[S]) RunDue(t Tasks) {
+	if r.Behind != 0 && r.Now >= r.Behind {
+		t.Fetch()
+	}
+	if r.Member() {
+		r.Relay(t.Relay)
+	}
+	if at := r.Now + t.Resend; r.StatusAt > at && t.Busy() {
+		r.StatusAt = at
+	}
+	if r.Now >= r.StatusAt {
+		t.Tell()
+	}
+}
+
 // ViewOf is where the replica stands. Held is how many sequence numbers it keeps votes or entries of.
 func (r *Replica[S]) ViewOf(held int) bft.View {
 	return bft.View{

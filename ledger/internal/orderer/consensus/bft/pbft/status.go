@@ -5,6 +5,17 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 )
 
+// tellStatus sends the status that is due, unless the replica comes on and will hear by itself what it waits for.
+func (c *Core) tellStatus() {
+	since := c.appliedThen
+	c.appliedThen = c.Applied
+	if c.progresses(since) && c.busy() {
+		c.StatusAt = c.Now + c.cfg.Resend
+	} else {
+		c.sendStatus()
+	}
+}
+
 // sendStatus tells where this replica stands, and asks again for what it misses.
 func (c *Core) sendStatus() {
 	c.StatusAt = c.Now + c.cfg.Resend

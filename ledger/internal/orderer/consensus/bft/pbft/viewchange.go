@@ -4,29 +4,13 @@ import (
 	"bytes"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 )
 
 // watch does what time alone asks for.
 func (c *Core) watch() {
 	c.watchLeader()
-	if c.Behind != 0 && c.Now >= c.Behind {
-		c.fetch()
-	}
-	if c.Member() {
-		c.Relay(c.cfg.Timeout / 2)
-	}
-	if at := c.Now + c.cfg.Resend; c.StatusAt > at && c.busy() {
-		c.StatusAt = at
-	}
-	if c.Now >= c.StatusAt {
-		since := c.appliedThen
-		c.appliedThen = c.Applied
-		if c.progresses(since) && c.busy() {
-			c.StatusAt = c.Now + c.cfg.Resend
-		} else {
-			c.sendStatus()
-		}
-	}
+	c.RunDue(base.Tasks{Busy: c.busy, Fetch: c.fetch, Tell: c.tellStatus, Relay: c.cfg.Timeout / 2, Resend: c.cfg.Resend})
 }
 
 func (c *Core) watchLeader() {
