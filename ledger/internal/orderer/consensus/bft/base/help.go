@@ -1,16 +1,12 @@
 package base
 
-import (
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
-)
+import "github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 
-// Help is what a replica keeps of how others help it on, and it them.
+// Help is what a replica remembers of the statuses and requests by which replicas learn what they lack.
 type Help struct {
-	StatusAt   bft.Time   // when it tells where it stands
-	Ration     bft.Ration // of entries that others ask for
-	AskedAt    bft.Time   // when one of an epoch before told its status
-	Suspicions uint64     // views that it has given up
+	StatusAt bft.Time   // when it tells its own status next
+	Ration   bft.Ration // of entries that others ask for
+	AskedAt  bft.Time   // when one of an epoch before told its status
 
 	replies bft.Replies // to statuses
 	asked   uint64      // counts requests for entries, so that each goes to another replica
@@ -76,30 +72,4 @@ func (r *Replica[S]) Want(seq uint64, digest bft.Digest) {
 			return
 		}
 	}
-}
-
-// AwaitsLeader watches for the beginning of a view that has not begun, and leaves it for the next one where it comes late. It
-// returns the transaction that waits longest, and reports whether a leader is at work whom the core is to watch. Idle is
-// whether the core knows that no leader can do anything.
-func (r *Replica[S]) AwaitsLeader(idle bool, leave func(view uint64)) (oldest *pool.Item, works bool) {
-	r.Suspect.At = 0
-	if r.Leads() {
-		r.Suspect.Heard(r.Now)
-	}
-	oldest = r.Pending.Oldest() // in a view that has not begun too, for what it refuses takes up room
-	switch {
-	case idle || !r.Member() || r.Fetching != 0:
-		r.Suspect.Rest(r.Now)
-	case !r.Active:
-		r.Suspect.Rest(r.Now)
-		if r.Suspect.BeginsLate(r.Now) {
-			leave(r.InView + 1)
-		}
-		if !r.Active {
-			r.Suspect.Await()
-		}
-	default:
-		works = true
-	}
-	return oldest, works
 }

@@ -7,10 +7,10 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
-	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/suspect"
 )
 
-// Replica is embedded in a core, which alone changes its fields. S is what makes a checkpoint of the protocol's stable.
+// Replica is embedded in a core. Its fields change while the core is made and in the core's steps: by the methods here, and by
+// the core itself. S is what makes a checkpoint of the protocol's stable.
 type Replica[S Stable] struct {
 	Protocol string // that a fault names
 	ID       bft.ID
@@ -19,25 +19,16 @@ type Replica[S Stable] struct {
 	Now bft.Time    // of this step
 	Out bft.Effects // of this step
 
-	Group  bft.Group
-	InView uint64 // the latest view; Active says whether it has begun
-	Active bool
-
+	Group   bft.Group
 	Pending *pool.Pool
-	Suspect suspect.Timer
 
+	Views
 	Progress[S]
 	Help
 }
 
 // Member reports whether it is one of the group.
 func (r *Replica[S]) Member() bool { return r.Group.Index(r.ID) >= 0 }
-
-// Leader is who leads the view.
-func (r *Replica[S]) Leader() bft.ID { return r.Group.Leader(r.InView) }
-
-// Leads reports whether it leads a view that has begun.
-func (r *Replica[S]) Leads() bool { return r.Active && r.Leader() == r.ID }
 
 // Persist has a record be durable before anything else of this step happens.
 func (r *Replica[S]) Persist(record bft.Record) { r.Out.Persist = append(r.Out.Persist, record) }

@@ -82,7 +82,7 @@ type Core struct {
 func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
 	c := &Core{
 		Replica: base.Replica[bft.Certificate]{
-			Protocol: "pbft", ID: cfg.ID, Oracle: oracle, Group: cfg.Group, Active: true,
+			Protocol: "pbft", ID: cfg.ID, Oracle: oracle, Group: cfg.Group, Views: base.Views{Active: true},
 			Pending:  pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
 			Progress: base.Progress[bft.Certificate]{Applied: state.Applied, Here: state.Applied, Closed: state.Closed, Last: state.Applied},
 			Help:     base.Help{Ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed}},

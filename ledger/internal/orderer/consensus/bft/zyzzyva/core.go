@@ -56,8 +56,8 @@ type Core struct {
 	slots          map[uint64]*slot      // the history from Floor to Last
 	early          map[uint64]*Order     // of this view, after Last
 	tip            bft.Digest            // the history after Last
-	executed       uint64                // up to here Ahead or Apply has told
-	executedBefore uint64                // up to here steps before this one have told, and it is not taken back
+	executed       uint64                // sequence number up to which Ahead or Apply has told what is executed
+	executedBefore uint64                // executed at the step's beginning, less what this step takes back
 	ran            map[uint64]bft.Digest // the history of what is executed ahead
 	places         map[bft.Digest]uint64 // where in the history a transaction is, until it is applied
 	bodies         map[bft.Digest]*bft.Entry
@@ -89,7 +89,7 @@ type Core struct {
 func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *Core {
 	c := &Core{
 		Replica: base.Replica[Stable]{
-			Protocol: "zyzzyva", ID: cfg.ID, Oracle: oracle, Group: cfg.Group, Active: true,
+			Protocol: "zyzzyva", ID: cfg.ID, Oracle: oracle, Group: cfg.Group, Views: base.Views{Active: true},
 			Pending:  pool.New(pool.Limits{ID: cfg.ID, BatchTxs: cfg.BatchTxs, BatchBytes: cfg.BatchBytes, Txs: cfg.Pending, Bytes: cfg.PendingBytes}, oracle),
 			Progress: base.Progress[Stable]{Applied: state.Applied, Here: state.Applied, Closed: state.Closed},
 			Help:     base.Help{Ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed}},
