@@ -7,7 +7,7 @@ import (
 )
 
 // mutants are mistakes in what the cores have in common. The tests of both cores are to notice each.
-var mutants = []mutanttest.Mutant{
+var mutants = mutanttest.Shared{Mutants: []mutanttest.Mutant{
 	mutanttest.New("quorum one too small", "replica.go",
 		"func quorumOf(g bft.Group) int { return g.Quorum() }", "func quorumOf(g bft.Group) int { return max(g.Quorum()-1, 1) }"),
 	mutanttest.New("one replica's word for f+1", "replica.go",
@@ -16,24 +16,10 @@ var mutants = []mutanttest.Mutant{
 		"	if r.Configured() {\n", "	if false {\n"),
 	mutanttest.New("a client's transaction stays another's", "pending.go",
 		"return r.Pending.Adopt(", "return false && r.Pending.Adopt("),
-}
-
-func pbft() mutanttest.Suite {
-	return mutanttest.Suite{Mutants: mutants, Package: "../pbft", Test: "TestThatNotices"}
-}
-
-func zyzzyva() mutanttest.Suite {
-	return mutanttest.Suite{Mutants: mutants, Package: "../zyzzyva", Test: "TestThatNotices"}
-}
+}, Telling: []string{"quorum one too small"}}
 
 // TestMutantsApply to the source as it is.
-func TestMutantsApply(t *testing.T) {
-	pbft().Applies(t)
-	zyzzyva().Applies(t)
-}
+func TestMutantsApply(t *testing.T) { mutants.Applies(t) }
 
 // TestMutants shows that the scripts and schedules of both cores would notice a mistake in what they have in common.
-func TestMutants(t *testing.T) {
-	t.Run("pbft", pbft().Noticed)
-	t.Run("zyzzyva", zyzzyva().Noticed)
-}
+func TestMutants(t *testing.T) { mutants.Noticed(t) }

@@ -14,17 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// variable is set in a mutant's build: to the seed of a schedule that is to be tried first, or to any other word.
+// variable is the environment variable that is set where try runs a test. It tells Notice the seed of the schedule to try
+// first; with alone before it, of the only one. Any other word names no schedule.
 const variable = "QIOI_MUTANT"
 
-// alone stands before the seed of a schedule that is to be tried alone.
+// alone stands before the seed of the only schedule to try: no script and no other schedule is.
 const alone = "alone "
 
-// SkipUnlessMutated skips a test where this is not a mutant's build.
+// SkipUnlessMutated skips a test in plain go test. It runs in the builds that a Mutant makes, the sound core's among them.
 func SkipUnlessMutated(t *testing.T) {
 	t.Helper()
 	if os.Getenv(variable) == "" {
-		t.Skip("in a mutant's build alone")
+		t.Skip("runs in the builds that tests of mutants make")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -58,6 +59,7 @@ func (s Suite) Noticed(t *testing.T) {
 	for _, name := range s.Telling {
 		telling[name] = true
 	}
+	s.uncache()
 	for _, m := range s.Mutants {
 		if telling[m.Name] || os.Getenv(all) == "all" {
 			t.Run(m.Name, func(t *testing.T) {
@@ -65,6 +67,15 @@ func (s Suite) Noticed(t *testing.T) {
 				s.notices(t, m)
 			})
 		}
+	}
+}
+
+// uncache has Go run this test anew when the other package's files have changed. Go keeps a test's result for as long as the
+// files and folders are the same that the test itself has opened, and it is another process that runs the package's tests.
+func (s Suite) uncache() {
+	if s.Package != "" {
+		_, _ = os.ReadDir(s.Package)
+		_, _ = os.ReadDir(filepath.Join(s.Package, "testdata"))
 	}
 }
 

@@ -26,5 +26,5 @@ func TestMutantsApply(t *testing.T) { suite().Applies(t) }
 // TestMutants shows that scripts and simulator would notice a core that lacks any one of its rules.
 func TestMutants(t *testing.T) { suite().Noticed(t) }
 
-// TestThatNotices is for TestMutants, which runs it in each mutant's build.
+// TestThatNotices runs in each mutant's build: for TestMutants here, and for those of base and suspect, which name it.
 func TestThatNotices(t *testing.T) { mutanttest.Notice(t, pbft.ScriptThatNotices, protocol()) }

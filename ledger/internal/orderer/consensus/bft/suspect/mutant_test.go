@@ -7,27 +7,13 @@ import (
 )
 
 // mutants are mistakes of the timer's. The tests of both cores are to notice each.
-var mutants = []mutanttest.Mutant{
+var mutants = mutanttest.Shared{Mutants: []mutanttest.Mutant{
 	mutanttest.New("timeouts stay the same", "suspect.go",
 		"func (t *Timer) GaveUp() { t.given++ }", "func (t *Timer) GaveUp() {}"),
-}
-
-func pbft() mutanttest.Suite {
-	return mutanttest.Suite{Mutants: mutants, Package: "../pbft", Test: "TestThatNotices"}
-}
-
-func zyzzyva() mutanttest.Suite {
-	return mutanttest.Suite{Mutants: mutants, Package: "../zyzzyva", Test: "TestThatNotices"}
-}
+}}
 
 // TestMutantsApply to the source as it is.
-func TestMutantsApply(t *testing.T) {
-	pbft().Applies(t)
-	zyzzyva().Applies(t)
-}
+func TestMutantsApply(t *testing.T) { mutants.Applies(t) }
 
 // TestMutants shows that the scripts and schedules of both cores would notice a timer without one of its rules.
-func TestMutants(t *testing.T) {
-	t.Run("pbft", pbft().Noticed)
-	t.Run("zyzzyva", zyzzyva().Noticed)
-}
+func TestMutants(t *testing.T) { mutants.Noticed(t) }

@@ -49,7 +49,7 @@ func TestMutants(t *testing.T) { suite().Noticed(t) }
 // TestClientMutants shows the same of a client that lacks any one of its rules.
 func TestClientMutants(t *testing.T) { clientSuite().Noticed(t) }
 
-// TestThatNotices is for the tests of mutants, which run it in each mutant's build.
+// TestThatNotices runs in each mutant's build: for the tests of mutants here, and for those of base and suspect, which name it.
 func TestThatNotices(t *testing.T) { mutanttest.Notice(t, zyzzyva.ScriptThatNotices, protocol()) }
 
 // TestUnsafeAsPublished shows what the view change as first published lets happen: in the schedule of the script
