@@ -91,7 +91,7 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	dir := filepath.Join(n.cfg.Data, "channels", cfg.Name)
 	ordered := kind.Log
 	ordered.Kept = func(lost blockfile.Lost) error {
-		return mends(kind, dir, len(first.Orderer.Consenters), lost)
+		return mends(kind, dir, n.foundersOf(&first.Orderer), lost)
 	}
 	blocks, err := chain.Open(filepath.Join(dir, "blocks"), genesis, n.signer, ordered)
 	if err != nil {

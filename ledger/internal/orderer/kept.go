@@ -1,6 +1,7 @@
 package orderer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -16,23 +17,42 @@ import (
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
+// founders are a channel's first consenters.
+type founders struct {
+	count int
+	own   bool // this orderer is one of them
+}
+
+// foundersOf are the consenters of a channel's first configuration.
+func (n *Node) foundersOf(o *channelconfig.Orderer) founders {
+	first := founders{count: len(o.Consenters)}
+	for _, consenter := range o.Consenters {
+		m := memberOf(consenter, o.TLSRoots)
+		named := n.certificate != nil && bytes.Equal(m.server, n.certificate.Certificate[0])
+		first.own = first.own || named || m.address == n.cfg.KnownAs()
+	}
+	return first
+}
+
 // mends errs where it is not certain that blocks come again when the block file in a channel's folder is cut off at a damage.
 // The chain compares what comes with what it has had, so a log that others keep need not be asked before.
-func mends(kind *consensus.Kind, dir string, founders int, lost blockfile.Lost) error {
+func mends(kind *consensus.Kind, dir string, first founders, lost blockfile.Lost) error {
 	switch {
 	case lost.Block == 0:
 		return errors.New("the channel's first block is of no log")
 	case kind.Log.External:
 		return nil
 	case kind.Votes != nil:
-		return othersMend(kind, dir, founders, lost)
+		return othersMend(kind, dir, first, lost)
 	}
 	return ownLogMends(kind, dir, lost)
 }
 
 // othersMend is for orderers whose blocks a quorum signs: the others have them, as has the log that they agree on. An orderer
-// without its votes could cast them again, otherwise.
-func othersMend(kind *consensus.Kind, dir string, consenters int, lost blockfile.Lost) error {
+// without its votes could cast them again, otherwise. One that has only followed has none: it is no founder, and the seals
+// say that nobody has become a consenter since. Where somebody has, this may be the one, and its votes are lost.
+func othersMend(kind *consensus.Kind, dir string, first founders, lost blockfile.Lost) error {
+	consenters, founding := first.count, len(lost.Seals) > 0
 	for _, seal := range lost.Seals {
 		if seal.Header.Number == 0 {
 			continue
@@ -43,6 +63,7 @@ func othersMend(kind *consensus.Kind, dir string, consenters int, lost blockfile
 		}
 		if len(members.IDs) > 0 {
 			consenters = len(members.IDs)
+			founding = founding && members.Next == uint64(first.count)+1
 		}
 	}
 	if consenters < 2 {
@@ -52,7 +73,7 @@ func othersMend(kind *consensus.Kind, dir string, consenters int, lost blockfile
 	if err != nil {
 		return err
 	}
-	missing := len(parts) == 0
+	missing := len(parts) == 0 && (first.own || !founding)
 	for _, part := range parts {
 		there, err := kind.Votes(part)
 		if err != nil {

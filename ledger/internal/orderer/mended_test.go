@@ -22,7 +22,9 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/replica"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
 	external "github.com/qioi/qioi/ledger/internal/orderer/consensus/sequencer"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -215,10 +217,79 @@ func TestDamageThatNobodyMendsIsRefused(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "bft"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bft", "votes"), nil, 0o600))
 	lost := blockfile.Lost{Block: 1}
-	require.NoError(t, mends(&replica.PBFT, dir, 4, lost))
-	require.ErrorContains(t, mends(&replica.PBFT, dir, 1, lost), "no other orderer")
+	require.NoError(t, mends(&replica.PBFT, dir, founders{4, true}, lost))
+	require.ErrorContains(t, mends(&replica.PBFT, dir, founders{1, true}, lost), "no other orderer")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bft-7"), 0o755))
-	require.ErrorContains(t, mends(&replica.PBFT, dir, 4, lost), "no votes")
-	require.NoError(t, mends(&external.Kind, dir, 1, lost))
-	require.ErrorContains(t, mends(&external.Kind, dir, 1, blockfile.Lost{}), "first block")
+	require.ErrorContains(t, mends(&replica.PBFT, dir, founders{4, true}, lost), "no votes")
+	require.NoError(t, mends(&external.Kind, dir, founders{1, true}, lost))
+	require.ErrorContains(t, mends(&external.Kind, dir, founders{1, true}, blockfile.Lost{}), "first block")
+}
+
+// TestOneThatHasOnlyFollowedHasNoVotesToLose, but may have had some where somebody has become a consenter.
+func TestOneThatHasOnlyFollowedHasNoVotesToLose(t *testing.T) {
+	sealed := func(next uint64) *commonpb.Block {
+		raw, err := chain.RaftLog.Marshal(chain.Applied{Index: 5}, channelconfig.Membership{IDs: []uint64{1, 2, 3, 4}, Next: next})
+		require.NoError(t, err)
+		metadata, err := protoutil.SignedBlock(0, raw, nil)
+		require.NoError(t, err)
+		return &commonpb.Block{Header: &commonpb.BlockHeader{Number: 3}, Metadata: metadata}
+	}
+	beginning := &commonpb.Block{Header: &commonpb.BlockHeader{}}
+	for what, of := range map[string]struct {
+		founder bool
+		seals   []*commonpb.Block
+		refused bool
+	}{
+		"a founder":                    {founder: true, seals: []*commonpb.Block{sealed(5)}, refused: true},
+		"a follower":                   {seals: []*commonpb.Block{sealed(5)}},
+		"a follower's first block":     {seals: []*commonpb.Block{beginning}},
+		"somebody was added":           {seals: []*commonpb.Block{sealed(6), beginning}, refused: true},
+		"somebody was added later":     {seals: []*commonpb.Block{sealed(5), sealed(6)}, refused: true},
+		"who orders is nowhere to see": {refused: true},
+	} {
+		err := mends(&replica.PBFT, t.TempDir(), founders{4, of.founder}, blockfile.Lost{Block: 2, Seals: of.seals})
+		if of.refused {
+			require.ErrorContains(t, err, "no votes", what)
+		} else {
+			require.NoError(t, err, what)
+		}
+	}
+}
+
+// TestDamagedBlocksOfAFollowerComeFromTheConsenters, of whom it never was one.
+func TestDamagedBlocksOfAFollowerComeFromTheConsenters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const follows = 3
+	c := newCluster(t, func(o *setup.Options) { bftOf(4)(o); o.MaxMessageCount = 1 })
+	for i := range follows {
+		c.start(i)
+	}
+	cfg, err := nodeconfig.Load(c.config(follows), nodeconfig.RoleOrderer)
+	require.NoError(t, err)
+	peer, err := nodeconfig.Load(c.config(4), nodeconfig.RolePeer)
+	require.NoError(t, err)
+	cfg.Address, cfg.TLS.KeyPair = "nowhere:1", peer.TLS.KeyPair // of none that the channel names
+	height := func(at uint64) {
+		node, err := Open(cfg)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- node.Run(ctx) }()
+		assert.Eventually(t, func() bool { return node.channels[ch].Height() >= at }, patience, 10*time.Millisecond)
+		cancel()
+		require.NoError(t, <-done)
+	}
+	for i := range 4 {
+		c.orderAt(0, fmt.Sprint("transaction ", i))
+	}
+	height(5)
+	before, _ := c.chainOnDisk(follows, ch)
+	c.damage(follows, "transaction 1")
+	c.orderAt(0, "after")
+	height(6)
+	after, texts := c.chainOnDisk(follows, ch)
+	assert.Equal(t, before, after[:len(before)])
+	assert.Contains(t, texts, "after")
 }
