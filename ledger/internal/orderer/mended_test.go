@@ -119,10 +119,13 @@ func TestDamagedBlocksComeFromOtherReplicas(t *testing.T) {
 		for what, of := range map[string]struct {
 			config    bool // one is lost, too
 			meanwhile int  // transactions
+			deleted   bool // all blocks, by an operator who keeps the votes
 		}{
 			"at once":              {},
 			"after a checkpoint":   {meanwhile: 140},
 			"with a configuration": {config: true, meanwhile: 5},
+			"all of them":          {deleted: true},
+			"all, late":            {deleted: true, meanwhile: 140},
 		} {
 			t.Run(by+" "+what, func(t *testing.T) {
 				c := newCluster(t, func(o *setup.Options) { agreeingBy(by, 4)(o); o.MaxMessageCount = 1 })
@@ -145,7 +148,11 @@ func TestDamagedBlocksComeFromOtherReplicas(t *testing.T) {
 				c.untilAt(damaged, "transaction 0013.")
 				stops[damaged]()
 				before, _ := c.chainOnDisk(damaged, ch)
-				c.damage(damaged, "transaction 0003.")
+				if of.deleted {
+					require.NoError(t, os.RemoveAll(filepath.Join(c.dir, c.node(damaged).Data, "channels", ch, "blocks")))
+				} else {
+					c.damage(damaged, "transaction 0003.")
+				}
 				order(of.meanwhile)
 				stops[damaged] = c.start(damaged)
 				order(3)
