@@ -224,7 +224,7 @@ def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     hierarchy, state = one_group(tmp_path)
     (state / "idle").mkdir()
     assert recover_idle(state, hierarchy) == (
-        [], [f"{state}/idle: Is a directory: no idle group could be put back"]
+        [], [f"{state}/idle: not a regular file: no idle group could be put back"]
     )  # fmt: skip
 
 

@@ -211,5 +211,5 @@ def test_a_journal_of_slices_that_cannot_be_emptied_is_said(
 def test_a_journal_of_slices_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / "slices").mkdir()
     assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (
-        0, [f"{tmp_path}/slices: Is a directory: no slice could be put back"]
+        0, [f"{tmp_path}/slices: not a regular file: no slice could be put back"]
     )  # fmt: skip
