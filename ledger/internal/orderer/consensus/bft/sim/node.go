@@ -33,6 +33,7 @@ type node struct {
 	members  []bft.ID
 	configs  int // that have come into force
 	fetching uint64
+	fetches  []bft.Fetch  // that wait for the one under way, where fetches take long
 	ahead    []*bft.Entry // executed after those of state
 }
 
@@ -43,7 +44,7 @@ func (n *node) clock() bft.Time { return n.offset + time.Duration(float64(n.w.no
 func (n *node) start() {
 	n.up = true
 	n.life++
-	n.queue, n.writing, n.ticking, n.fetching, n.ahead = nil, 0, 0, 0, nil
+	n.queue, n.writing, n.ticking, n.fetching, n.fetches, n.ahead = nil, 0, 0, 0, nil, nil
 	state := bft.State{Applied: uint64(len(n.state))}
 	if last := len(n.entries); last > 0 {
 		state.Closed = n.entries[last-1].Config
@@ -262,13 +263,18 @@ func (n *node) add(e *bft.Entry) {
 
 // fetch takes over the state of another replica that has it. A liar's is not what the certificate says.
 func (n *node) fetch(f bft.Fetch) {
+	if n.fetching != 0 && n.w.plan.perEntry > 0 {
+		n.fetches = append(n.fetches, f)
+		return
+	}
 	n.fetching = f.Certificate.Seq
 	n.tryFetch(f)
 }
 
 func (n *node) tryFetch(f bft.Fetch) {
 	w := n.w
-	w.at(w.now+w.plan.delay(w.rng)*4, event{node: n, do: func() {
+	lacks := max(0, int(f.Certificate.Seq)-len(n.state))
+	w.at(w.now+w.plan.delay(w.rng)*4+time.Duration(lacks)*w.plan.perEntry, event{node: n, do: func() {
 		seq := f.Certificate.Seq
 		if n.fetching != seq {
 			return
@@ -286,6 +292,10 @@ func (n *node) tryFetch(f bft.Fetch) {
 			}
 		}
 		n.fetching, n.durable = 0, len(n.state)
+		if waiting := n.fetches; len(waiting) > 0 {
+			n.fetches = waiting[1:]
+			n.fetch(waiting[0])
+		}
 		n.step(bft.Fetched{Seq: seq})
 	}})
 }
@@ -295,6 +305,9 @@ func (w *world) send(from *node, out bft.Outgoing) {
 	if out.To >= firstClient {
 		w.toClient(from, out)
 		return
+	}
+	if w.heard != nil {
+		w.heard(from, out.Message)
 	}
 	if out.To == from.id || int(out.To) > len(w.nodes) || out.To == 0 {
 		return

@@ -19,10 +19,11 @@ type plan struct {
 	slowDisk time.Duration // that a sync may take
 	cuts     []cut
 	liars    []bft.ID
-	groups   [][]bft.ID // memberships one after the other
-	ends     bool       // replicas crash where an epoch ends
-	rivals   bool       // configurations make others, and transactions that wait, invalid
-	marks    bool       // some transactions are marks
+	groups   [][]bft.ID    // memberships one after the other
+	ends     bool          // replicas crash where an epoch ends
+	rivals   bool          // configurations make others, and transactions that wait, invalid
+	marks    bool          // some transactions are marks
+	perEntry time.Duration // that a fetched entry takes beyond the way of messages
 }
 
 // cut separates the replicas of a side from all others for a while.

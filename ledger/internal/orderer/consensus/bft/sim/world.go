@@ -61,6 +61,7 @@ type world struct {
 	steps int
 	err   error
 	trace func(format string, args ...any)
+	heard func(from *node, m bft.Message) // what replicas send; nil: nobody listens
 }
 
 // mostSteps is far more than a run takes.
