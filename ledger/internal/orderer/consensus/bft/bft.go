@@ -24,7 +24,7 @@ type Core interface {
 	View() View
 }
 
-// Input is Submit, Received, Tick, Synced or Fetched.
+// Input is Submit, Received, Tick, Synced, Logged or Fetched.
 type Input interface{ input() }
 
 // Submit is a transaction that a client has handed to this replica.
@@ -47,6 +47,9 @@ type Synced struct {
 	Members []ID
 }
 
+// Logged says that a Fetch of the state at Seq is about to begin: the records of all steps up to its own are durable.
+type Logged struct{ Seq uint64 }
+
 // Fetched answers a Fetch: the state is now that of the certificate at Seq, durably. Known has its transactions.
 type Fetched struct {
 	Seq  uint64
@@ -57,6 +60,7 @@ func (Submit) input()   {}
 func (Received) input() {}
 func (Tick) input()     {}
 func (Synced) input()   {}
+func (Logged) input()   {}
 func (Fetched) input()  {}
 
 // Message is what replicas send each other. Whoever has one must not change it.

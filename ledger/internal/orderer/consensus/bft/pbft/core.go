@@ -63,6 +63,7 @@ type Core struct {
 	pacer     pace.Pacer
 	proposeAt bft.Time // when what waits may be proposed; 0: nothing waits for that
 	closing   uint64   // sequence number of a configuration that is accepted in this view; 0: none
+	logged    uint64   // sequence number of the newest state whose fetch has begun, with all votes before that durable
 
 	slots map[uint64]*slot
 	ahead map[bft.Digest]bool // the transactions of what is foreseen
@@ -128,6 +129,8 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 		c.receive(in.From, in.Message)
 	case bft.Synced:
 		c.synced(in)
+	case bft.Logged:
+		c.logged = max(c.logged, in.Seq)
 	case bft.Fetched:
 		c.fetched(in)
 	case bft.Tick:

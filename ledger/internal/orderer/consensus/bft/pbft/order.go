@@ -134,7 +134,7 @@ func (c *Core) crowds(e *bft.Entry) bool {
 func (c *Core) begun() bool { return c.Applied > c.base || c.InView == 0 && c.base == 0 }
 
 func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
-	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Active || !c.Member() || m.Seq <= c.base || m.Seq > c.Here+2*c.cfg.Window {
+	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Active || !c.Member() || m.Seq <= c.base || m.Seq > c.follows()+2*c.cfg.Window {
 		return
 	}
 	if c.closing != 0 && m.Seq > c.closing {
@@ -170,6 +170,16 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 	c.accept(m.Seq, s, digest, m.Entry)
 	c.vote(m.Seq, s)
 	c.checkPrepared(m.Seq, s)
+}
+
+// follows is the sequence number up to which this replica's disk is known to follow: its ledger has what is there, or its log
+// of votes kept up when the fetch of that state began. A vote needs no ledger, so that one who fetches for long votes
+// meanwhile. A new configuration has to be in force first: it says whose transactions are proper.
+func (c *Core) follows() uint64 {
+	if c.Fetching == 0 || !c.Configured() {
+		return c.Here
+	}
+	return max(c.Here, c.logged)
 }
 
 // proper reports whether a leader may propose the entry.

@@ -32,6 +32,9 @@ func (n *Node) write(ctx context.Context) error {
 				n.send(out)
 				out = parcels{encode: n.protocol.Encode}
 			}
+			if e.Fetch != nil {
+				n.tell(ctx, news{in: bft.Logged{Seq: e.Fetch.Certificate.Seq}})
+			}
 			if len(e.Apply) > 0 || e.Fetch != nil {
 				n.work.put(work{apply: e.Apply, fetch: e.Fetch})
 			}

@@ -190,3 +190,25 @@ func TestNothingFollowsAFault(t *testing.T) {
 	n.work.close()
 	assert.Len(t, n.work.take(), 1)
 }
+
+// TestTheLogOfVotesKeepsUpWithAFetch is what the core is told when its votes are durable, before the fetch has ended: it goes on
+// voting meanwhile.
+func TestTheLogOfVotesKeepsUpWithAFetch(t *testing.T) {
+	disk := &slowDisk{syncing: make(chan struct{}), ends: make(chan error)}
+	n := writing(t, t.TempDir(), &heard{}, votelog.Options{Wrap: func(f votelog.File) votelog.File {
+		disk.File = f
+		return disk
+	}})
+	disk.slow = true
+	n.inputs = make(chan news, 1)
+	n.disk.put(bft.Effects{Fetch: &bft.Fetch{Certificate: bft.Certificate{Checkpoint: bft.Checkpoint{Seq: 7}}}})
+	wrote := make(chan error, 1)
+	go func() { wrote <- n.write(context.Background()) }()
+	<-disk.syncing
+	n.disk.close()
+	assert.Empty(t, n.inputs)
+	disk.ends <- nil
+	require.NoError(t, <-wrote)
+	assert.Equal(t, bft.Logged{Seq: 7}, (<-n.inputs).in)
+	assert.Len(t, n.work.take(), 2, "of which one is the fetch")
+}

@@ -107,6 +107,7 @@ func (p *Replica) release(e bft.Effects) {
 		p.apply(o)
 	}
 	if e.Fetch != nil {
+		p.step(bft.Logged{Seq: e.Fetch.Certificate.Seq})
 		p.fetch(*e.Fetch)
 	}
 }

@@ -198,6 +198,7 @@ func (n *node) release(e bft.Effects) {
 	}
 	n.say(e.Send)
 	if e.Fetch != nil {
+		n.w.at(n.w.now, event{node: n, do: func() { n.step(bft.Logged{Seq: e.Fetch.Certificate.Seq}) }})
 		n.fetch(*e.Fetch)
 	}
 }
