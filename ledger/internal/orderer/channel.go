@@ -48,6 +48,7 @@ type channel struct {
 
 	turns    turns   // of the goroutine that fetches blocks
 	answers  answers // of the same
+	asked    turns   // of the goroutine that watches whether this orderer has been removed
 	group    atomic.Pointer[group]
 	grouping sync.Mutex // held to change group
 	ahead    *ahead     // guarded by grouping; nil: none is known

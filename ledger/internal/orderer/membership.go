@@ -134,7 +134,7 @@ func (ch *channel) followOne(ctx context.Context, address string) error {
 	if !errors.Is(err, errSilent) || !ch.knowsAsConsenter(address) {
 		return err
 	}
-	newest, err := ch.fetch(ctx, source{address: address}, seekNewest())
+	newest, err := ch.fetch(ctx, source{address, &ch.turns}, seekNewest())
 	switch {
 	case err != nil:
 		return fmt.Errorf("its newest block: %w", err)
@@ -165,97 +165,45 @@ func (ch *channel) followWhile(ctx context.Context, address string) error {
 	return ch.importWhile(ctx, address, seek, func() bool { return !ch.named() })
 }
 
-// errSilent is told of an orderer that has sent nothing for followSilence.
-var errSilent = fmt.Errorf("it has sent nothing for %s", followSilence)
-
 // importWhile appends an orderer's blocks for as long as it has more of them and they are wanted. One that sends nothing is
 // left: it may be frozen. So is any other after a while, for one that wants to keep this orderer behind may send some, and one
 // that sends little of a block before that.
 func (ch *channel) importWhile(ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool) error {
 	before := ch.Height()
-	turn := ch.turns.of(address, before)
-	ctx, leave := context.WithCancelCause(ctx)
-	defer leave(nil)
-	ctx, cancel := context.WithTimeout(ctx, turn)
-	defer cancel()
-	silent := time.AfterFunc(followSilence, func() { leave(errSilent) })
-	defer silent.Stop()
-	pace := newPace(slowStart, ch.largest(), func() { leave(errSlow) })
-	defer pace.stop()
-	heard := func(bytes int) { // a large block is heard long before it is there
-		silent.Reset(followSilence)
-		pace.heard(bytes)
-	}
-	err := ch.deliver(ctx, address, seek, heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
+	ctx, turn := ch.turns.begin(ctx, address, before, ch.largest())
+	defer turn.end()
+	err := ch.deliver(ctx, address, seek, turn.heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
 		for wanted() {
 			if err := ch.importNext(stream); err != nil {
 				return err
 			}
-			heard(0) // to append a block takes time as well
-			pace.again()
+			turn.again()
 		}
 		return nil
 	})
+	cause := context.Cause(ctx)
 	switch {
 	case err == nil || errors.Is(err, chain.ErrOwn):
-	case errors.Is(context.Cause(ctx), errSilent):
+		return err
+	case errors.Is(cause, errLate) && ch.Height() > before:
+		return err // it was no fault
+	}
+	ch.turns.judge(address, cause, ch.largest())
+	switch {
+	case errors.Is(cause, errSilent):
 		return errSilent
-	case errors.Is(context.Cause(ctx), errSlow):
-		ch.turns.tooShort(address, ch.largest())
+	case errors.Is(cause, errSlow):
 		return fmt.Errorf("block %d: %w", ch.Height(), errSlow)
-	case ch.Height() == before && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		ch.turns.tooShort(address, ch.largest())
-		return fmt.Errorf("block %d did not come within its turn of %s: %w", before, turn, err)
+	case errors.Is(cause, errLate):
+		return fmt.Errorf("block %d did not come within its turn of %s: %w", before, turn.length, err)
 	}
 	return err
 }
 
-const (
-	followPause   = 200 * time.Millisecond
-	followSilence = 3 * time.Second
-	followTurn    = 5 * time.Second // of one source; the next goes on from there
-	// slowStart is how long a source may take for a block without sending it at 1 Mbit/s: one of 2 MB comes over a slower
-	// link, too. One that lies can keep this orderer from the others for as long, or, where it sends at that rate, for as long
-	// as the largest transaction takes.
-	slowStart = 20 * time.Second
-)
+const followPause = 200 * time.Millisecond
 
 // largest is how many bytes a message with a block has at most.
 func (ch *channel) largest() int { return ch.Bundle().Orderer.AbsoluteMaxBytes + messageSlack }
-
-// turns is how long sources are given for what comes after some height: each twice as long after a turn that ended within
-// its first block, which may be a large one, and all half as long at a new height, where the next may be as large.
-type turns struct {
-	height  uint64
-	doubled map[string]int
-}
-
-func (t *turns) of(address string, height uint64) time.Duration {
-	if height != t.height {
-		t.height = height
-		for source, doubled := range t.doubled {
-			t.doubled[source] = max(0, doubled-1)
-		}
-	}
-	return followTurn << t.doubled[address]
-}
-
-// sort puts those first whose turns have not ended within a block: where some lie, they are not asked before the others.
-func (t *turns) sort(addresses []string) []string {
-	slices.SortStableFunc(addresses, func(a, b string) int { return t.doubled[a] - t.doubled[b] })
-	return addresses
-}
-
-// tooShort has the next turn be longer, up to what the channel's largest message takes at 1 Mbit/s.
-func (t *turns) tooShort(address string, largest int) {
-	if followTurn<<t.doubled[address] >= time.Duration(largest)*slowByte {
-		return
-	}
-	if t.doubled == nil {
-		t.doubled = map[string]int{}
-	}
-	t.doubled[address]++
-}
 
 // named reports whether this orderer is a consenter and has not been removed. Every orderer of an external log is one.
 func (ch *channel) named() bool {

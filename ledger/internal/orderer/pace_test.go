@@ -59,6 +59,48 @@ func TestASourceIsWaitedForWhileItKeepsPace(t *testing.T) {
 	}
 }
 
+// TestABlockComesOverSlowLinks where no other is faster: each attempt begins it anew.
+func TestABlockComesOverSlowLinks(t *testing.T) {
+	const rate, block, largest = 40 << 10, 2 << 20, 10<<20 + messageSlack
+	synctest.Test(t, func(t *testing.T) {
+		var own turns
+		arrives := func(address string) bool {
+			ctx, turn := own.begin(t.Context(), address, 1, largest)
+			defer turn.end()
+			tick := time.NewTicker(100 * time.Millisecond)
+			defer tick.Stop()
+			for bytes := 0; bytes < block; bytes += rate / 10 {
+				select {
+				case <-ctx.Done():
+					own.judge(address, context.Cause(ctx), largest)
+					return false
+				case <-tick.C:
+					turn.heard(rate / 10)
+				}
+			}
+			return true
+		}
+		began := time.Now()
+		for !arrives("one") && !arrives("another") {
+			require.Less(t, time.Since(began), 10*time.Minute)
+		}
+	})
+}
+
+// TestTheTimeOfASlowSourceGrowsOnlyWhileNoBlockComes from another one.
+func TestTheTimeOfASlowSourceGrowsOnlyWhileNoBlockComes(t *testing.T) {
+	const largest = 10<<20 + messageSlack
+	var own turns
+	for _, want := range []int{1, 2, 3, 3} {
+		own.judge("slow", errSlow, largest)
+		assert.Equal(t, want, own.slower["slow"])
+	}
+	for height, want := range []int{2, 1, 0, 0} {
+		own.of("another", uint64(height+1))
+		assert.Equal(t, want, own.slower["slow"])
+	}
+}
+
 // withALargeBlock has a block of so many bytes, which comes from the second orderer's address at that rate. The third has none.
 func withALargeBlock(t *testing.T, bytes, rate int) (*testCluster, *channel) {
 	t.Helper()
@@ -82,9 +124,24 @@ func TestASlowLinkIsNoSilence(t *testing.T) {
 	c, behind := withALargeBlock(t, 1<<20, 160<<10) // 6.4 s
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	newest, err := behind.newest(ctx, c.node(1).Address)
-	require.NoError(t, err)
-	assert.NotNil(t, newest)
+	require.Eventually(t, func() bool { // it is asked again, for longer
+		newest, err := behind.newest(ctx, c.node(1).Address)
+		return err == nil && newest != nil
+	}, patience, time.Millisecond)
+}
+
+// TestATrickleOfTheNewestBlockIsLeft within a turn, for another source.
+func TestATrickleOfTheNewestBlockIsLeft(t *testing.T) {
+	t.Parallel()
+	c, behind := withALargeBlock(t, 1<<20, 10<<10)
+	trickles, other := c.node(1).Address, c.node(0).Address
+	for _, own := range []*turns{&behind.turns, &behind.asked} {
+		began := time.Now()
+		_, err := behind.fetch(t.Context(), source{trickles, own}, seekNewest())
+		require.ErrorIs(t, err, errLate)
+		assert.Less(t, time.Since(began), 2*followTurn)
+		assert.Equal(t, []string{other, trickles}, own.sort([]string{trickles, other}))
+	}
 }
 
 // TestATrickleOfABlockIsLeft, however long the turn is: the next orderer goes on.

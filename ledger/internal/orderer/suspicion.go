@@ -21,12 +21,9 @@ import (
 // for the others' newest blocks.
 
 const (
-	// askSilence is how long a source may send nothing of what it is asked for.
-	askSilence = 5 * time.Second
-	// proofTimeout bounds how long one source may take for all configurations up to its newest block, beside the time that
-	// one block of the largest size takes at 1 Mbit/s; proofBlocks how many there may be, and proofBytes how large they may be
-	// together.
-	proofTimeout = 30 * time.Second
+	// proofTimeout bounds how long one source may take for all configurations up to its newest block, beside a turn, within
+	// which each block comes; proofBlocks how many there may be, and proofBytes how large they may be together.
+	proofTimeout = 25 * time.Second
 	proofBlocks  = 256
 	proofBytes   = 64 << 20
 	// sayAgain is between two warnings of an orderer that stays alone.
@@ -71,7 +68,7 @@ func (ch *channel) untilEvicted(ctx context.Context) bool {
 // consenters that it names are introduced. It says what each has answered.
 func (ch *channel) removedElsewhere(ctx context.Context) (removed bool, answers []string) {
 	id := ch.group.Load().id
-	for _, address := range ch.sources() {
+	for _, address := range ch.asked.sort(ch.sources()) {
 		newest, err := ch.newest(ctx, address)
 		switch {
 		case err != nil:
@@ -91,11 +88,10 @@ func (ch *channel) removedElsewhere(ctx context.Context) (removed bool, answers 
 // newest is the configuration that an orderer's newest block was ordered under, or is, and the consenters' ids that the
 // block names; nil where it is older than ours, for it may be from before we were added.
 func (ch *channel) newest(ctx context.Context, address string) (*ahead, error) {
-	ctx, leave := context.WithCancelCause(ctx)
-	defer leave(nil)
-	pace := newPace(proofTimeout, ch.largest(), func() { leave(errSlow) })
-	defer pace.stop()
-	from := source{address, pace.heard}
+	most := proofTimeout + ch.asked.of(address, ch.Height())
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: all that was asked for took longer than %s", errLate, most))
+	defer cancel()
+	from := source{address, &ch.asked}
 	block, err := ch.fetch(ctx, from, seekNewest())
 	if err != nil || block.Header.Number < ch.Height() {
 		return nil, err
@@ -181,31 +177,22 @@ func (ch *channel) configsSince(ctx context.Context, from source, block *commonp
 // source is an orderer that is asked for blocks.
 type source struct {
 	address string
-	heard   func(bytes int) // heard is told of bytes that come; nil: nobody is
+	turns   *turns // within one of which a block comes
 }
 
-// fetch asks an orderer for one block, for as long as the block comes. Who has signed it is not checked.
+// fetch asks an orderer for one block. Who has signed it is not checked.
 func (ch *channel) fetch(ctx context.Context, from source, at *ordererpb.SeekPosition) (block *commonpb.Block, err error) {
-	ctx, leave := context.WithCancelCause(ctx)
-	defer leave(nil)
-	silent := time.AfterFunc(askSilence, func() { leave(fmt.Errorf("it has sent nothing for %s", askSilence)) })
-	defer silent.Stop()
-	pace := newPace(slowStart, ch.largest(), func() { leave(errSlow) })
-	defer pace.stop()
-	heard := func(bytes int) {
-		silent.Reset(askSilence)
-		pace.heard(bytes)
-		if from.heard != nil {
-			from.heard(bytes)
-		}
-	}
+	ctx, turn := from.turns.begin(ctx, from.address, ch.Height(), ch.largest())
+	defer turn.end()
 	seek := &ordererpb.SeekInfo{Start: at, Stop: at, Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY}
-	err = ch.deliver(ctx, from.address, seek, heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) (err error) {
+	err = ch.deliver(ctx, from.address, seek, turn.heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) (err error) {
 		block, err = receive(stream)
 		return err
 	})
 	if err != nil {
-		return nil, cmp.Or(context.Cause(ctx), err)
+		cause := context.Cause(ctx)
+		from.turns.judge(from.address, cause, ch.largest())
+		return nil, cmp.Or(cause, err)
 	}
 	if err := protoutil.CheckBlock(block); err != nil {
 		return nil, err
