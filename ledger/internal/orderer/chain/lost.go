@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
@@ -19,10 +22,7 @@ import (
 // lostFile in the folder of the blocks says what a cut at a damage took away, until the chain has it again.
 const lostFile = "lost"
 
-// errLostBefore refuses a second cut before the first is mended: the file tells of one.
-var errLostBefore = errors.New("what an earlier damage has taken away has not come again")
-
-// lost is what is known of the blocks that were cut off at a damage. Followers may have had them, so what comes again must be
+// lost is what is known of the blocks that were cut off at damages. Followers may have had them, so what comes again must be
 // the same. It is on disk before anything is cut off.
 type lost struct {
 	// Hashes are those of headers, by block number.
@@ -30,16 +30,22 @@ type lost struct {
 	// Newest is the newest block of Hashes, and Reached where it ends in the log.
 	Newest  uint64
 	Reached Applied
-	// Txs are the hashes of transactions behind these blocks: the first may be transaction From.Tx of block From.Block. They
-	// come again in their order, and among them others of Unknown bytes at most, which were in damaged frames.
-	Txs     [][]byte
-	From    Position
+	// Runs are the transactions behind the blocks of each cut.
+	Runs []*lostRun
+}
+
+// lostRun is transactions of a block that was open. They come again in their order, and among them others of Unknown bytes at
+// most, which were in damaged frames.
+type lostRun struct {
+	Txs     [][]byte // hashes
+	From    Position // where the first may be
 	Unknown int64
 }
 
 // lostOf is what a damage takes away.
 func lostOf(of blockfile.Lost, log Log) (*lost, error) {
-	l := &lost{Hashes: map[uint64][]byte{}, From: Position{of.Block, of.Begun}, Unknown: of.Unknown}
+	run := &lostRun{From: Position{of.Block, of.Begun}, Unknown: of.Unknown}
+	l := &lost{Hashes: map[uint64][]byte{}}
 	for _, seal := range of.Seals {
 		header := seal.Header
 		if header.Number < of.Block {
@@ -56,13 +62,32 @@ func lostOf(of blockfile.Lost, log Log) (*lost, error) {
 		if l.Reached, _, err = log.Parse(raw, channelconfig.Membership{}); err != nil {
 			return nil, fmt.Errorf("block %d: %w", header.Number, err)
 		}
-		l.Newest, l.From = header.Number, Position{Block: header.Number + 1}
+		l.Newest, run.From = header.Number, Position{Block: header.Number + 1}
 	}
 	for _, tx := range of.Txs {
 		hash := sha256.Sum256(tx)
-		l.Txs = append(l.Txs, hash[:])
+		run.Txs = append(run.Txs, hash[:])
+	}
+	if len(run.Txs) > 0 {
+		l.Runs = append(l.Runs, run)
 	}
 	return l, nil
+}
+
+// add takes into account what an earlier cut took away and has not come again. What came was compared with it.
+func (l *lost) add(before *lost) {
+	maps.Copy(l.Hashes, before.Hashes)
+	if before.Newest > l.Newest {
+		l.Newest, l.Reached = before.Newest, before.Reached
+	}
+	var runs []*lostRun
+	for _, run := range slices.Concat(before.Runs, l.Runs) {
+		same := func(other *lostRun) bool { return reflect.DeepEqual(run, other) }
+		if !slices.ContainsFunc(runs, same) { // a cut that has failed is made again
+			runs = append(runs, run)
+		}
+	}
+	l.Runs = runs
 }
 
 // note makes what a damage takes away durable.
@@ -71,16 +96,15 @@ func (l Log) note(dir string, of blockfile.Lost) error {
 	if err != nil {
 		return err
 	}
-	raw, err := json.Marshal(missing)
+	before, err := readLost(dir)
 	if err != nil {
 		return err
 	}
-	switch before, err := os.ReadFile(filepath.Join(dir, lostFile)); {
-	case err == nil && bytes.Equal(before, raw):
-		return nil // the cut itself has failed
-	case err == nil:
-		return errLostBefore
-	case !errors.Is(err, os.ErrNotExist):
+	if before != nil {
+		missing.add(before)
+	}
+	raw, err := json.Marshal(missing)
+	if err != nil {
 		return err
 	}
 	return durable.WriteFile(filepath.Join(dir, lostFile), raw)
@@ -110,29 +134,59 @@ func readLost(dir string) (*lost, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	l := new(lost)
-	if err == nil {
-		err = json.Unmarshal(raw, l)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("what a damage has taken away, %s: %w", path, err)
+		return nil, fmt.Errorf("what a damage has taken away: %w", err)
+	}
+	l := new(lost)
+	if err := json.Unmarshal(raw, l); err != nil {
+		return nil, fmt.Errorf("%s cannot be read: delete it, and what comes again is not compared with what was there: %w", path, err)
 	}
 	return l, nil
 }
 
 // tx compares a transaction at a place with what was there.
 func (l *lost) tx(at Position, tx []byte) error {
-	if l == nil || len(l.Txs) == 0 || at.Block < l.From.Block || at.Block == l.From.Block && at.Tx < l.From.Tx {
+	if l == nil {
 		return nil
 	}
-	if hash := sha256.Sum256(tx); bytes.Equal(hash[:], l.Txs[0]) {
-		l.Txs = l.Txs[1:]
-		return nil
-	}
-	if l.Unknown -= int64(len(tx)); l.Unknown < 0 {
-		return fmt.Errorf("%w: %d transactions that this orderer had are not where they were", ErrOtherLog, len(l.Txs))
+	for _, run := range l.Runs {
+		if err := run.tx(at, tx); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func (r *lostRun) tx(at Position, tx []byte) error {
+	if len(r.Txs) == 0 || at.Block < r.From.Block || at.Block == r.From.Block && at.Tx < r.From.Tx {
+		return nil
+	}
+	if hash := sha256.Sum256(tx); bytes.Equal(hash[:], r.Txs[0]) {
+		r.Txs = r.Txs[1:]
+		return nil
+	}
+	if r.Unknown -= int64(len(tx)); r.Unknown < 0 {
+		return fmt.Errorf("%w: %d transactions that this orderer had are not where they were", ErrOtherLog, len(r.Txs))
+	}
+	return nil
+}
+
+// missing is how many transactions have not come again, other than those of sealed blocks.
+func (l *lost) missing() (txs int) {
+	if l != nil {
+		for _, run := range l.Runs {
+			txs += len(run.Txs)
+		}
+	}
+	return txs
+}
+
+// first is the first block that may have transactions which are compared; height, where no earlier one has.
+func (l *lost) first(height uint64) uint64 {
+	for _, run := range l.Runs {
+		height = min(height, run.From.Block)
+	}
+	return height
 }
 
 // block compares a header with the one that there was.
@@ -152,7 +206,7 @@ func (c *Chain) recallLost() error {
 	if c.lost, err = readLost(c.dir); err != nil || c.lost == nil {
 		return err
 	}
-	for number := c.lost.From.Block; number < c.number; number++ {
+	for number := c.lost.first(c.number); number < c.number; number++ {
 		block, err := c.store.Block(number)
 		if err != nil {
 			return err
@@ -168,7 +222,7 @@ func (c *Chain) recallLost() error {
 
 // forgetLost ends the comparison when all is there again.
 func (c *Chain) forgetLost() error {
-	if c.lost == nil || c.number <= c.lost.Newest || len(c.lost.Txs) > 0 {
+	if c.lost == nil || c.number <= c.lost.Newest || c.lost.missing() > 0 {
 		return nil
 	}
 	if err := c.store.Sync(); err != nil {
@@ -190,3 +244,7 @@ func (c *Chain) Reached() Applied {
 	}
 	return c.applied
 }
+
+// Missing is how many transactions behind sealed blocks a damage has taken away that have not come again. Of the applying
+// goroutine.
+func (c *Chain) Missing() int { return c.lost.missing() }

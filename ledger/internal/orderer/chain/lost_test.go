@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -50,6 +51,13 @@ func (m *mended) damage(entry int) {
 	require.Positive(m.t, begin)
 	clear(raw[begin : begin+20])
 	require.NoError(m.t, os.WriteFile(path, raw, 0o644))
+}
+
+// has reports whether a transaction is in the file.
+func (m *mended) has(entry int) bool {
+	raw, err := os.ReadFile(filepath.Join(m.dir, "segment-000000.blk"))
+	require.NoError(m.t, err)
+	return bytes.Contains(raw, m.entries[entry].Txs[0])
 }
 
 func (m *mended) reopen() (*Chain, error) { return Open(m.dir, m.genesis, m.signer, mending) }
@@ -120,27 +128,62 @@ func TestTheLogHasReachedWhatWasLost(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// TestASecondDamageIsRefusedUntilTheFirstIsMended, and one that nobody mends always is.
-func TestASecondDamageIsRefusedUntilTheFirstIsMended(t *testing.T) {
-	m := damaged(t, 11, 5)
-	c, err := m.reopen()
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
-	m.damage(1)
-	var corrupt *blockfile.CorruptError
-	_, err = m.reopen()
-	require.ErrorAs(t, err, &corrupt)
+// TestASecondDamageComesBeforeTheFirstIsMended: what both have taken away is compared.
+func TestASecondDamageComesBeforeTheFirstIsMended(t *testing.T) {
+	const entries = 16 // four blocks, and four transactions of the open one
+	for first := 1; first < entries; first += 3 {
+		for again := 2; again < entries; again += 4 {
+			for at := 0; at < again; at += 3 {
+				for _, other := range []int{-1, entries - 1} {
+					m := damaged(t, entries, first)
+					c, err := m.reopen()
+					require.NoError(t, err)
+					index, all := m.from(c)
+					require.NoError(t, c.Apply(index, all[:max(0, again+1-int(index))]...))
+					require.NoError(t, c.Close())
+					if !m.has(at) || !m.has(at+1) {
+						continue
+					}
+					m.damage(at)
+					if other >= 0 {
+						m.entries[other] = m.entry(1, false)
+					}
+					c, err = m.reopen()
+					require.NoError(t, err)
+					index, all = m.from(c)
+					err = c.Apply(index, all...)
+					if other >= 0 {
+						assert.FileExists(t, filepath.Join(m.dir, lostFile))
+						assert.True(t, errors.Is(err, ErrOtherLog) || c.Missing() > 0, "%d %d %d", first, again, at)
+						require.NoError(t, c.Close())
+						continue
+					}
+					require.NoError(t, err)
+					assert.Equal(t, m.before, headers(t, c))
+					require.NoError(t, c.Apply(entries+1, m.entry(1, false), m.entry(1, false)))
+					assert.NoFileExists(t, filepath.Join(m.dir, lostFile))
+					require.NoError(t, c.Close())
+				}
+			}
+		}
+	}
+}
 
-	m = damaged(t, 11, 5)
+// TestDamageThatNobodyMendsIsRefused, and so is one before which what an earlier one has taken away cannot be read.
+func TestDamageThatNobodyMendsIsRefused(t *testing.T) {
+	m := damaged(t, 11, 5)
 	never := mending
 	never.Kept = func(blockfile.Lost) error { return errors.New("nobody has it") }
-	_, err = Open(m.dir, m.genesis, m.signer, never)
+	var corrupt *blockfile.CorruptError
+	_, err := Open(m.dir, m.genesis, m.signer, never)
 	require.ErrorAs(t, err, &corrupt)
-	assert.NoFileExists(t, filepath.Join(m.dir, lostFile))
+	file := filepath.Join(m.dir, lostFile)
+	assert.NoFileExists(t, file)
 
-	require.NoError(t, os.WriteFile(filepath.Join(m.dir, lostFile), []byte("{"), 0o600))
-	_, err = m.reopen()
+	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
+	said := opstest.Logged(t, func() { _, err = m.reopen() })
 	require.ErrorAs(t, err, &corrupt)
+	assert.Contains(t, said, file+" cannot be read: delete it")
 }
 
 // TestACutThatFailedIsMadeAtTheNextStart: what was noted before it is the same then.
