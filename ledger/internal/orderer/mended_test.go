@@ -109,6 +109,23 @@ func TestAnotherTopicMendsNoBlocks(t *testing.T) {
 	}
 }
 
+// TestATopicWithoutTheOpenBlockIsNotServed: followers have had its transactions, and no block says so.
+func TestATopicWithoutTheOpenBlockIsNotServed(t *testing.T) {
+	c, brokers := newKafkaCluster(t, func(o *setup.Options) { aBlockEach(o); o.Mode, o.MaxMessageCount = "stream", 100 })
+	stop := c.start(0)
+	for i := range 6 {
+		c.orderAt(0, fmt.Sprint("transaction ", i))
+	}
+	c.texts(0, ch, &streampb.Position{Block: 1}, 6)
+	stop()
+	c.damage(0, "transaction 1")
+	brokers.Close()
+	newBrokers(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.ErrorIs(t, c.open(0).Run(ctx), kafka.ErrLost)
+}
+
 // TestDamagedBlocksComeFromOtherReplicas, which go on meanwhile.
 func TestDamagedBlocksComeFromOtherReplicas(t *testing.T) {
 	if testing.Short() {
@@ -163,6 +180,7 @@ func TestDamagedBlocksComeFromOtherReplicas(t *testing.T) {
 				}
 				after, texts := c.chainOnDisk(damaged, ch)
 				assert.Equal(t, before, after[:len(before)])
+				assert.NoFileExists(t, filepath.Join(c.dir, c.node(damaged).Data, "channels", ch, "blocks", "lost"))
 				all := strings.Join(texts, " ")
 				for i := range n {
 					assert.Equal(t, 1, strings.Count(all, fmt.Sprintf("transaction %04d.", i)))

@@ -198,6 +198,9 @@ type Host interface {
 	// Reached is where an external log has been in sealed blocks: after Applied where damaged ones are to be made again.
 	// Applying.
 	Reached() chain.Applied
+	// Missing is how many transactions behind sealed blocks a damage has taken away that have not come again. An external log
+	// has them before its end. Applying.
+	Missing() int
 	// Open is the block that is not sealed yet, and how many transactions it has. Applying.
 	Open() (number uint64, txs int)
 	// Sync makes durable all that was applied before it. It may run beside Apply.

@@ -97,10 +97,10 @@ type Node struct {
 	saturation ops.Saturation  // saturation is of the goroutine that applies
 
 	// Of the goroutine that applies:
-	next   int64 // offset of the next record
-	sealed int64 // offset of the first record that was not in a sealed block at the start
-	block  *consensus.BlockTimer
-	syncer *consensus.Syncer
+	next    int64 // offset of the next record
+	reached int64 // offset of the first record that was in no sealed block before the start, also where damage took blocks
+	block   *consensus.BlockTimer
+	syncer  *consensus.Syncer
 }
 
 // Open makes the node; Run starts it. Brokers may come later.
@@ -109,7 +109,7 @@ func Open(cfg Config, host consensus.Host) (*Node, error) {
 		return nil, fmt.Errorf("kafka of channel %s: %w", cfg.Channel, err)
 	}
 	n := &Node{cfg: cfg, host: host, session: make([]byte, 16), block: consensus.NewBlockTimer(cfg.CutInterval), syncer: consensus.NewSyncer(syncBytes, host.Sync)}
-	n.next, n.sealed = offset(host.From()), offset(host.Reached())
+	n.next, n.reached = offset(host.From()), offset(host.Reached())
 	_, _ = rand.Read(n.session) // it never errs
 	largest := int32(cfg.largest())
 	var err error
@@ -304,8 +304,10 @@ func (n *Node) take(fetches kgo.Fetches) error {
 	if err := n.host.Apply(uint64(first)+1, entries...); err != nil {
 		return err
 	}
-	if connected && n.next <= n.sealed { // our first record came at the topic's end
-		return fmt.Errorf("%w: topic %s ends before offset %d, up to which it is in blocks", ErrLost, n.cfg.Channel, n.sealed)
+	if connected { // our first record came at the topic's end
+		if err := n.complete(); err != nil {
+			return err
+		}
 	}
 	if connected && !n.connected.Swap(true) {
 		log.Infof("[channel: %s] The topic is read up to offset %d, where this orderer has come", n.cfg.Channel, n.next-1)
@@ -313,6 +315,17 @@ func (n *Node) take(fetches kgo.Fetches) error {
 	n.block.Watch(n.host.Open())
 	if n.syncer.Due() {
 		n.syncer.Begin()
+	}
+	return nil
+}
+
+// complete errs where the topic has ended before what this orderer had of it.
+func (n *Node) complete() error {
+	if n.next <= n.reached {
+		return fmt.Errorf("%w: topic %s ends before offset %d, up to which it is in blocks", ErrLost, n.cfg.Channel, n.reached)
+	}
+	if missing := n.host.Missing(); missing > 0 {
+		return fmt.Errorf("%w: topic %s ends before %d transactions that this orderer had", ErrLost, n.cfg.Channel, missing)
 	}
 	return nil
 }

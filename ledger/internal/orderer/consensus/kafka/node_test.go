@@ -34,6 +34,7 @@ type machine struct {
 	mu     sync.Mutex
 	at     chain.Applied
 	from   chain.Applied // zero: the same
+	lost   int           // transactions of the open block, until the topic has brought as many
 	number uint64
 	open   []string
 	blocks []string
@@ -61,6 +62,8 @@ func (m *machine) Apply(first uint64, entries ...*streampb.LogEntry) error {
 }
 
 func (m *machine) Reached() chain.Applied { return m.at }
+
+func (m *machine) Missing() int { return max(0, m.lost-len(m.open)) }
 
 func (m *machine) Applied() chain.Applied { return m.at }
 
@@ -342,6 +345,28 @@ func TestALostTopicEndsTheNode(t *testing.T) {
 	second, _, ended := s.run(m, time.Hour)
 	require.ErrorIs(t, <-ended, ErrLost)
 	require.False(t, first.Connected() || second.Connected())
+}
+
+// TestATopicThatEndsBeforeTheOpenBlockDidEndsTheNode: followers have had what is missing.
+func TestATopicThatEndsBeforeTheOpenBlockDidEndsTheNode(t *testing.T) {
+	s := newSite(t)
+	m := newMachine()
+	n, stop, _ := s.run(m, time.Hour)
+	connected(t, n)
+	order(t, n, "a")
+	await(t, m, nil, []string{"a"})
+	stop()
+	m = newMachine()
+	m.lost = 1
+	n, stop, _ = s.run(m, time.Hour)
+	connected(t, n)
+	stop()
+	m = newMachine()
+	m.lost = 2
+	n, stop, ended := s.run(m, time.Hour)
+	require.ErrorIs(t, <-ended, ErrLost)
+	stop()
+	assert.False(t, n.Connected())
 }
 
 func TestTopicsThatForgetOrHaveNoOrderAreRefused(t *testing.T) {

@@ -72,17 +72,17 @@ type Node struct {
 	silent bool                                              // silent is whether it is told that the sequencer does not answer
 
 	// Of the goroutine that applies:
-	next   uint64           // number of the next blob
-	sealed uint64           // number of the first blob that was not in a sealed block at the start
-	hashed *sequencer.Chain // before the next blob; nil: not known yet
-	block  *consensus.BlockTimer
-	syncer *consensus.Syncer
+	next    uint64           // number of the next blob
+	reached uint64           // number of the first blob that was in no sealed block before the start, also where damage took blocks
+	hashed  *sequencer.Chain // before the next blob; nil: not known yet
+	block   *consensus.BlockTimer
+	syncer  *consensus.Syncer
 }
 
 func newNode(channel string, conn *grpc.ClientConn, cutInterval func() time.Duration, host consensus.Host) *Node {
 	n := &Node{
 		channel: channel, conn: conn, sequencer: sequencerpb.NewSequencerClient(conn), host: host, intake: consensus.NewIntake(),
-		next: number(host.From()), sealed: number(host.Reached()),
+		next: number(host.From()), reached: number(host.Reached()),
 		block: consensus.NewBlockTimer(cutInterval), syncer: consensus.NewSyncer(syncBytes, host.Sync),
 		tell: func(level ops.Level, format string, args ...any) { log.Log(1, level, format, args...) },
 	}
@@ -143,22 +143,14 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	}
 }
 
-// away is an error of the way to the sequencer. Every other one ends the node.
-type away struct{ error }
-
-func fatal(err error) bool {
-	var a away
-	return !errors.As(err, &a)
-}
-
 // session lasts as long as the connection does; it always errs.
 func (n *Node) session(ctx context.Context) error {
 	last, err := n.last(ctx)
 	if err != nil {
 		return away{err}
 	}
-	if last.Number+1 < max(n.next, n.sealed) {
-		return fmt.Errorf("%w: it ends at number %d, %d is in blocks", ErrLost, last.Number, max(n.next, n.sealed)-1)
+	if last.Number+1 < max(n.next, n.reached) {
+		return fmt.Errorf("%w: it ends at number %d, %d is in blocks", ErrLost, last.Number, max(n.next, n.reached)-1)
 	}
 	log.Infof("[channel: %s] Reading the sequencer's log from number %d on, which ends at %d", n.channel, n.next, last.Number)
 	defer n.shut()
@@ -291,7 +283,9 @@ func (n *Node) shut() {
 
 // apply takes what is read, until the connection ends. Once it has read up to end transactions are let in.
 func (n *Node) apply(ctx context.Context, fetched <-chan *sequencerpb.Blobs, end uint64) error {
-	n.admit(ctx, end)
+	if err := n.admit(ctx, end); err != nil {
+		return err
+	}
 	for {
 		var work func() error
 		select {
@@ -300,11 +294,10 @@ func (n *Node) apply(ctx context.Context, fetched <-chan *sequencerpb.Blobs, end
 		case blobs := <-fetched:
 			work = func() error {
 				n.read.Begin(len(blobs.Blobs))
-				err := n.take(blobs)
-				if err == nil {
-					n.admit(ctx, end)
+				if err := n.take(blobs); err != nil {
+					return err
 				}
-				return err
+				return n.admit(ctx, end)
 			}
 		case <-n.block.C():
 			work = func() error { n.proposeCut(); return nil }
@@ -319,10 +312,13 @@ func (n *Node) apply(ctx context.Context, fetched <-chan *sequencerpb.Blobs, end
 	}
 }
 
-// admit lets transactions in, once the log is read to where it ended.
-func (n *Node) admit(ctx context.Context, end uint64) {
+// admit lets transactions in, once the log is read to where it ended. It errs where what this orderer had is not in it.
+func (n *Node) admit(ctx context.Context, end uint64) error {
 	if n.next <= end || n.connected.Load() {
-		return
+		return nil
+	}
+	if missing := n.host.Missing(); missing > 0 {
+		return fmt.Errorf("%w: it ends before %d transactions that this orderer had", ErrLost, missing)
 	}
 	n.open.Lock()
 	defer n.open.Unlock()
@@ -330,6 +326,7 @@ func (n *Node) admit(ctx context.Context, end uint64) {
 		n.connected.Store(true)
 		log.Infof("[channel: %s] The sequencer's log is read up to number %d", n.channel, n.next-1)
 	}
+	return nil
 }
 
 // take applies blobs that were read.

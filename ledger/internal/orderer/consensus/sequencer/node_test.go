@@ -26,10 +26,12 @@ type ledger struct {
 	first         uint64
 	entries       []*streampb.LogEntry
 	fails         error
+	missing       int
 }
 
 func (l *ledger) From() chain.Applied         { return l.from }
 func (l *ledger) Reached() chain.Applied      { return l.applied }
+func (l *ledger) Missing() int                { return l.missing }
 func (l *ledger) Applied() chain.Applied      { return l.applied }
 func (l *ledger) Open() (block uint64, n int) { return 1, 0 }
 func (l *ledger) Sync() error                 { return nil }
@@ -139,14 +141,14 @@ func TestNothingComesInBeforeTheLogIsRead(t *testing.T) {
 		return n.Submit(consensus.Proposal{Tx: []byte("a"), Settle: func(err error) { settled = append(settled, err) }})
 	}
 	require.ErrorIs(t, submit(), ErrAway)
-	n.admit(context.Background(), 1) // the log has a blob that it has not read
+	require.NoError(t, n.admit(context.Background(), 1)) // the log has a blob that it has not read
 	require.ErrorIs(t, submit(), ErrAway)
 	ended, end := context.WithCancel(context.Background())
 	end()
-	n.admit(ended, 0)
+	require.NoError(t, n.admit(ended, 0))
 	require.ErrorIs(t, submit(), ErrAway)
 
-	n.admit(context.Background(), 0)
+	require.NoError(t, n.admit(context.Background(), 0))
 	require.NoError(t, submit())
 	require.NoError(t, submit())
 	waiting, _ := n.Queued()
@@ -154,6 +156,20 @@ func TestNothingComesInBeforeTheLogIsRead(t *testing.T) {
 	n.shut()
 	assert.Equal(t, []error{ErrAway, ErrAway}, settled)
 	require.ErrorIs(t, submit(), ErrAway)
+}
+
+// TestALogThatEndsBeforeTheOpenBlockDidEndsTheFacade: followers have had what is missing.
+func TestALogThatEndsBeforeTheOpenBlockDidEndsTheFacade(t *testing.T) {
+	host := &ledger{missing: 1}
+	n := facade(t, host)
+	require.NoError(t, n.admit(context.Background(), 1), "it has not read all")
+	err := n.admit(context.Background(), 0)
+	require.ErrorIs(t, err, ErrLost)
+	assert.True(t, fatal(err))
+	assert.False(t, n.connected.Load())
+	host.missing = 0
+	require.NoError(t, n.admit(context.Background(), 0))
+	assert.True(t, n.connected.Load())
 }
 
 // TestARequestHasWhatWaits up to its size, in order.
@@ -184,7 +200,7 @@ func TestTheTimeToCutIsOrdered(t *testing.T) {
 	n.proposeCut()
 	waiting, _ := n.Queued()
 	require.Zero(t, waiting, "the sequencer is away")
-	n.admit(context.Background(), 0)
+	require.NoError(t, n.admit(context.Background(), 0))
 	n.proposeCut()
 	p, waits := n.intake.Next()
 	require.True(t, waits)

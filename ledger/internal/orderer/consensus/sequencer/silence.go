@@ -2,6 +2,7 @@ package sequencer
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
@@ -32,4 +33,12 @@ func (n *Node) last(ctx context.Context) (*sequencerpb.LastResponse, error) {
 		n.tell(ops.Info, "[channel: %s] The sequencer %s answers again", n.channel, n.conn.Target())
 	}
 	return last, err
+}
+
+// away is an error of the way to the sequencer. Every other one ends the node.
+type away struct{ error }
+
+func fatal(err error) bool {
+	var a away
+	return !errors.As(err, &a)
 }
