@@ -150,8 +150,16 @@ func (s *Store) kept(scan *scanner, end int64, behind []frame) bool {
 		return false
 	}
 	lost := Lost{Block: scan.number, Begun: uint64(len(scan.txs)), Unknown: end - scan.at}
-	if scan.sealed != nil {
+	switch {
+	case scan.sealed != nil:
 		behind = append([]frame{{kind: kindSeal, payload: scan.sealed}}, behind...)
+	case scan.number > 0:
+		before, err := s.Block(scan.number - 1)
+		if err != nil {
+			return false
+		}
+		before.Data = nil
+		lost.Seals = append(lost.Seals, before)
 	}
 	for _, f := range behind {
 		if f.kind == kindTx {

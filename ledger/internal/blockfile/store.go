@@ -19,8 +19,8 @@ type Options struct {
 	SegmentBytes int64
 	// ReadOnly opens without a lock and changes nothing: a torn tail is left where it is.
 	ReadOnly bool
-	// Kept reports whether whoever opens can write again, from a log of its own, what is lost when the last segment is cut
-	// off at a damaged frame that good ones follow; nil: it cannot. It is asked before anything is changed. What is cut off
+	// Kept reports whether whoever opens can write again what is lost when the last segment is cut off at a damaged frame that
+	// good ones follow, from a log or from other nodes; nil: it cannot. It is asked before anything is changed. What is cut off
 	// stays in a file beside the segment (Torn.Aside).
 	Kept func(Lost) bool
 	// OpenFile replaces the file that is appended to, in tests of failing disks.
@@ -62,8 +62,8 @@ func (e *CorruptError) Error() string {
 type Lost struct {
 	// Block is the first block that is not whole before the damaged frame.
 	Block uint64
-	// Seals are the seals that are good, without transactions: of the block before Block, where the same segment has it, and
-	// of blocks behind the damaged frame.
+	// Seals are the seals that are good, without transactions: of the block before Block, and of blocks behind the damaged
+	// frame.
 	Seals []*commonpb.Block
 	// Txs are the good transactions behind the last of Seals and behind the damaged frame, in their order. They are valid
 	// during the call.

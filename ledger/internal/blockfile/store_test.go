@@ -242,6 +242,32 @@ func TestEveryFlippedBitInTheMiddleIsRefused(t *testing.T) {
 	}
 }
 
+// TestTheSealBeforeDamageIsTold where it is in the segment before, too.
+func TestTheSealBeforeDamageIsTold(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{SegmentBytes: 1})
+	for n := range uint64(3) {
+		writeStream(t, s, testBlock(n, 3))
+	}
+	require.NoError(t, s.Close())
+	path := filepath.Join(dir, segmentName(2))
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	clear(raw[segmentHeaderSize : segmentHeaderSize+20])
+	require.NoError(t, os.WriteFile(path, raw, 0o644))
+	var told []uint64
+	s, err = Open(dir, Options{Kept: func(lost Lost) bool {
+		for _, seal := range lost.Seals {
+			assert.Nil(t, seal.Data)
+			told = append(told, seal.Header.Number)
+		}
+		return true
+	}})
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	assert.Equal(t, []uint64{1, 2}, told)
+}
+
 // TestDamageToWhatIsKeptElsewhereIsATornTail: a power cut may have left zeroes for the one of two writes, and the other.
 func TestDamageToWhatIsKeptElsewhereIsATornTail(t *testing.T) {
 	for name, c := range map[string]struct {

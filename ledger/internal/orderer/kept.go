@@ -7,6 +7,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
@@ -20,16 +22,18 @@ import (
 // founders are a channel's first consenters.
 type founders struct {
 	count int
-	own   bool // this orderer is one of them
+	id    uint64 // this orderer's among them, from 1 on; 0: it is none of them
 }
 
 // foundersOf are the consenters of a channel's first configuration.
 func (n *Node) foundersOf(o *channelconfig.Orderer) founders {
 	first := founders{count: len(o.Consenters)}
-	for _, consenter := range o.Consenters {
+	for i, consenter := range o.Consenters {
 		m := memberOf(consenter, o.TLSRoots)
 		named := n.certificate != nil && bytes.Equal(m.server, n.certificate.Certificate[0])
-		first.own = first.own || named || m.address == n.cfg.KnownAs()
+		if named || first.id == 0 && m.address == n.cfg.KnownAs() {
+			first.id = uint64(i) + 1
+		}
 	}
 	return first
 }
@@ -52,7 +56,7 @@ func mends(kind *consensus.Kind, dir string, first founders, lost blockfile.Lost
 // without its votes could cast them again, otherwise. One that has only followed has none: it is no founder, and the seals
 // say that nobody has become a consenter since. Where somebody has, this may be the one, and its votes are lost.
 func othersMend(kind *consensus.Kind, dir string, first founders, lost blockfile.Lost) error {
-	consenters, founding := first.count, len(lost.Seals) > 0
+	consenters, founding := firstIDs(first.count), len(lost.Seals) > 0
 	for _, seal := range lost.Seals {
 		if seal.Header.Number == 0 {
 			continue
@@ -62,29 +66,41 @@ func othersMend(kind *consensus.Kind, dir string, first founders, lost blockfile
 			return err
 		}
 		if len(members.IDs) > 0 {
-			consenters = len(members.IDs)
+			consenters = members.IDs
 			founding = founding && members.Next == uint64(first.count)+1
 		}
-	}
-	if consenters < 2 {
-		return errors.New("no other orderer has the channel's blocks")
 	}
 	parts, err := partsIn(kind, dir)
 	if err != nil {
 		return err
 	}
-	missing := len(parts) == 0 && (first.own || !founding)
+	own, votes := []uint64{first.id}, false
 	for _, part := range parts {
 		there, err := kind.Votes(part)
 		if err != nil {
 			return err
 		}
-		missing = missing || !there
+		votes = votes || there // a crash may leave the folder of a membership that has just begun empty
+		if id, later := strings.CutPrefix(filepath.Base(part), kind.Folder+"-"); later {
+			number, _ := strconv.ParseUint(id, 10, 64)
+			own = append(own, number)
+		}
 	}
-	if missing {
+	if !slices.ContainsFunc(consenters, func(id uint64) bool { return !slices.Contains(own, id) }) {
+		return errors.New("no other orderer has the channel's blocks")
+	}
+	if !votes && (len(parts) > 0 || first.id != 0 || !founding) {
 		return errors.New("this orderer has no votes of the channel")
 	}
 	return nil
+}
+
+// firstIDs are those of a channel's first consenters.
+func firstIDs(count int) (ids []uint64) {
+	for id := range uint64(count) {
+		ids = append(ids, id+1)
+	}
+	return ids
 }
 
 // placeOf is where a block ends in the log, and who orders after it.
