@@ -3,6 +3,7 @@ package orderer
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -187,6 +188,53 @@ func TestDamagedBlocksComeFromOtherReplicas(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestAReplicaThatIsGivenOtherBlocksThanItHadEnds with an error: followers may have had them.
+func TestAReplicaThatIsGivenOtherBlocksThanItHadEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const damaged = 3
+	const meanwhile = 140 // a checkpoint: the blocks are fetched
+	for _, by := range []string{"bft", "zyzzyva"} {
+		t.Run(by, func(t *testing.T) {
+			c := newCluster(t, func(o *setup.Options) { agreeingBy(by, 4)(o); o.MaxMessageCount = 1 })
+			var stop func()
+			for i := range 4 {
+				stop = c.start(i)
+			}
+			order := func(count int) {
+				for i := range count {
+					c.orderAt(i%3, fmt.Sprintf("transaction %04d.", i))
+				}
+			}
+			order(5)
+			c.orderAt(0, "last")
+			c.untilAt(damaged, "last")
+			stop()
+			c.damage(damaged, "transaction 0003.")
+			order(meanwhile)
+			ended, end := context.WithCancel(t.Context())
+			end()
+			require.NoError(t, c.open(damaged).Run(ended)) // what is lost is noted
+			file := filepath.Join(c.dir, c.node(damaged).Data, "channels", ch, "blocks", "lost")
+			raw, err := os.ReadFile(file)
+			require.NoError(t, err)
+			var lost map[string]any
+			require.NoError(t, json.Unmarshal(raw, &lost))
+			hashes, _ := lost["Hashes"].(map[string]any)
+			require.Contains(t, hashes, "5")
+			hashes["5"] = []byte("another")
+			raw, err = json.Marshal(lost)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(file, raw, 0o600))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			require.ErrorIs(t, c.open(damaged).Run(ctx), chain.ErrOtherLog)
+			assert.FileExists(t, file)
+		})
 	}
 }
 

@@ -129,6 +129,9 @@ func (c *Chain) Import(block *commonpb.Block) error {
 
 // appendSealed appends what there is not yet of a block, which has been checked. What there is must be of the same block.
 func (c *Chain) appendSealed(block *commonpb.Block) error {
+	if err := c.lost.block(block.Header); err != nil {
+		return err
+	}
 	txs := block.Data.GetData()
 	if had := max(c.count, len(c.tail)); len(txs) < had {
 		return fmt.Errorf("%w: of %d transactions on disk it has %d", ErrOtherLog, had, len(txs))
@@ -140,9 +143,6 @@ func (c *Chain) appendSealed(block *commonpb.Block) error {
 	}
 	if !bytes.Equal(c.hasher.Sum(), block.Header.DataHash) {
 		return fmt.Errorf("%w: it has other transactions than those that were applied", ErrOtherLog)
-	}
-	if err := c.lost.block(block.Header); err != nil {
-		return err
 	}
 	return c.store.AppendSeal(block.Header, block.Metadata)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/ops/opstest"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -114,6 +116,35 @@ func TestALogThatLacksWhatWasLostIsAnotherOne(t *testing.T) {
 			assert.FileExists(t, filepath.Join(m.dir, lostFile))
 		}
 	}
+}
+
+// TestAnotherSealedBlockThanTheLostOneIsRefused, though those have signed it who may: this orderer is at fault, or they are.
+func TestAnotherSealedBlockThanTheLostOneIsRefused(t *testing.T) {
+	m := damaged(t, 9, 4) // in block 2
+	sealed := func(entries ...*streampb.LogEntry) *commonpb.Block {
+		c, err := Open(t.TempDir(), m.genesis, m.signer, mending)
+		require.NoError(t, err)
+		require.NoError(t, c.Apply(1, entries...))
+		block, err := c.Block(2)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		return block
+	}
+	for _, at := range []int{4, 5} { // the damaged transaction, and one behind it
+		entries := slices.Clone(m.entries)
+		entries[at] = m.entry(1, false)
+		other := sealed(entries...)
+		c, err := m.reopen()
+		require.NoError(t, err)
+		err = c.Import(other)
+		require.ErrorIs(t, err, ErrOwn)
+		require.ErrorIs(t, err, ErrOtherLog)
+		require.NoError(t, c.Close())
+	}
+	c, err := m.reopen()
+	require.NoError(t, err)
+	require.NoError(t, c.Import(sealed(m.entries...)))
+	require.NoError(t, c.Close())
 }
 
 // TestTheLogHasReachedWhatWasLost, so that one that ends before is seen to.
