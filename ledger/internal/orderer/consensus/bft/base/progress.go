@@ -117,17 +117,21 @@ func (r *Replica[S]) Recheck() {
 	}
 }
 
-// Took takes over the state that was fetched. It reports whether that is the one that was asked for last.
+// Took takes over the state that was fetched. It reports whether that is the one that was asked for last. An older one is
+// durable here too, and its configuration in force, while a newer one is still to be fetched.
 func (r *Replica[S]) Took(in bft.Fetched) bool {
-	if in.Seq != r.Fetching {
+	if in.Seq > r.Fetching {
+		return false
+	}
+	r.Here = max(r.Here, in.Seq)
+	r.Recheck()
+	if in.Seq < r.Fetching {
 		return false
 	}
 	r.Fetching, r.Applied, r.Closed = 0, in.Seq, false
 	r.Suspect.Progress()
 	r.Pending.Drop(r.Oracle.Known)
 	r.Pending.Forget(in.Past)
-	r.Here = max(r.Here, in.Seq)
-	r.Recheck()
 	return true
 }
 

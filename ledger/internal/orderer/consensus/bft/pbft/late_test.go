@@ -14,7 +14,8 @@ import (
 )
 
 // TestALateReplicaVotes for what the others order meanwhile, however many entries it lacks, and however slowly it fetches them:
-// votes need no execution. It catches up where it fetches faster than the others order.
+// votes need no execution. It catches up where it fetches faster than the others order. Where a new configuration comes, it votes
+// for no more than two windows until it has fetched that, and for all from then on.
 func TestALateReplicaVotes(t *testing.T) {
 	const interval, window, every = 16, 64, 20 * time.Millisecond
 	p := sim.Protocol{
@@ -28,17 +29,21 @@ func TestALateReplicaVotes(t *testing.T) {
 	for _, c := range []struct {
 		late  int     // entries
 		share float64 // of the time in which the others order an entry, to fetch it
+		after int     // entries since its start when a configuration comes; 0: none comes
 		up    bool
+		votes float64 // the share of the entries since its start for which it votes at least
 	}{
-		{late: 50, share: 0.1, up: true},
-		{late: 100, share: 0.7, up: true},
-		{late: 500, share: 0.7, up: true},
-		{late: 100, share: 1.5},
-		{late: 500, share: 1.5},
+		{late: 50, share: 0.1, up: true, votes: 0.95},
+		{late: 100, share: 0.7, up: true, votes: 0.95},
+		{late: 500, share: 0.7, up: true, votes: 0.95},
+		{late: 100, share: 1.5, votes: 0.95},
+		{late: 500, share: 1.5, votes: 0.95},
+		{late: 100, share: 0.9, after: 50, up: true, votes: 0.95},
+		{late: 100, share: 1.5, after: 50, votes: 0.9},
 	} {
-		t.Run(fmt.Sprintf("%d entries late, fetched in %g of the time", c.late, c.share), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d entries late, fetched in %g of the time, a configuration after %d", c.late, c.share, c.after), func(t *testing.T) {
 			caught, err := sim.RunLate(p, sim.Late{
-				Entries: c.late, Every: every, Fetch: time.Duration(c.share * float64(every)), For: 40 * time.Second,
+				Entries: c.late, Every: every, Fetch: time.Duration(c.share * float64(every)), For: 40 * time.Second, Config: c.after,
 				Vote: func(m bft.Message) uint64 {
 					if vote, is := m.(*pbft.Prepare); is {
 						return vote.Seq
@@ -49,7 +54,7 @@ func TestALateReplicaVotes(t *testing.T) {
 			require.NoError(t, err)
 			t.Logf("%+v", caught)
 			assert.Greater(t, caught.Ordered, 1500)
-			assert.Greater(t, caught.Voted, caught.Ordered*95/100)
+			assert.Greater(t, float64(caught.Voted), c.votes*float64(caught.Ordered))
 			assert.Equal(t, c.up, caught.Up != 0)
 		})
 	}

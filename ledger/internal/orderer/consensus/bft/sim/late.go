@@ -14,6 +14,7 @@ type Late struct {
 	Every   time.Duration // from one transaction to the next
 	Fetch   time.Duration // that it takes to fetch one entry
 	For     time.Duration // how long the others go on after it has started
+	Config  int           // entries that the others have ordered since then when one has them order a configuration; 0: none has
 	// Vote is the entry that a message is a vote for; 0: it is none.
 	Vote func(bft.Message) (seq uint64)
 }
@@ -39,6 +40,7 @@ type lateness struct {
 	before  int           // entries that were ordered then
 	voted   map[uint64]bool
 	clients int
+	asked   bool // for the configuration
 }
 
 // RunLate lets the schedule happen.
@@ -89,5 +91,9 @@ func (l *lateness) goOn() {
 	}
 	l.clients++
 	w.client(w.now, fmt.Append(nil, "tx", l.clients))
+	if l.Config != 0 && !l.asked && l.Ordered >= l.Config {
+		l.asked = true
+		w.client(w.now, configOf(0, w.members))
+	}
 	w.at(w.now+l.Every, event{do: l.goOn})
 }
