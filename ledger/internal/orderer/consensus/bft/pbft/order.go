@@ -174,7 +174,8 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 
 // follows is the sequence number up to which this replica's disk is known to follow: its ledger has what is there, or its log
 // of votes kept up when the fetch of that state began. A vote needs no ledger, so that one who fetches for long votes
-// meanwhile. A new configuration has to be in force first: it says whose transactions are proper.
+// meanwhile. The log counts only where the epoch's configuration is in force here: it says whose transactions are proper. Until
+// then the ledger alone counts, so that few votes are for what nobody could check here.
 func (c *Core) follows() uint64 {
 	if c.Fetching == 0 || !c.Configured() {
 		return c.Here
