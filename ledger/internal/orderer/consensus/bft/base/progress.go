@@ -118,11 +118,13 @@ func (r *Replica[S]) Recheck() {
 }
 
 // Took takes over the state that was fetched. It reports whether that is the one that was asked for last. An older one is
-// durable here too, and its configuration in force, while a newer one is still to be fetched.
+// durable here too, its configuration is in force, and nobody waits for its transactions, while a newer one is still fetched.
 func (r *Replica[S]) Took(in bft.Fetched) bool {
 	if in.Seq > r.Fetching {
 		return false
 	}
+	r.Pending.Drop(r.Oracle.Known)
+	r.Pending.Forget(in.Past)
 	r.Here = max(r.Here, in.Seq)
 	r.Recheck()
 	if in.Seq < r.Fetching {
@@ -130,8 +132,6 @@ func (r *Replica[S]) Took(in bft.Fetched) bool {
 	}
 	r.Fetching, r.Applied, r.Closed = 0, in.Seq, false
 	r.Suspect.Progress()
-	r.Pending.Drop(r.Oracle.Known)
-	r.Pending.Forget(in.Past)
 	return true
 }
 

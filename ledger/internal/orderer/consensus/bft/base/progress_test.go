@@ -1,0 +1,43 @@
+package base_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
+)
+
+// ledger knows the transactions that it has.
+type ledger struct {
+	bft.Oracle
+	has map[bft.Digest]bool
+}
+
+func (l ledger) Known(tx bft.Digest) bool { return l.has[tx] }
+
+func (ledger) Mark(tx []byte) bool { return tx[0] == '|' }
+
+// TestAnOlderFetch than the newest brings all of its state but the place from which this replica applies.
+func TestAnOlderFetch(t *testing.T) {
+	digest := func(tx string) bft.Digest { return bft.TxDigest([]byte(tx)) }
+	l := ledger{has: map[bft.Digest]bool{digest("fetched"): true}}
+	r := &base.Replica[bft.Certificate]{Oracle: l, Pending: pool.New(pool.Limits{ID: 1, BatchTxs: 9, BatchBytes: 99, Txs: 9, Bytes: 99}, l)}
+	r.Fetching, r.Applied, r.Here = 16, 4, 4
+	for _, tx := range []string{"fetched", "|past", "waits"} {
+		assert.True(t, r.Pending.Add(&pool.Item{Tx: []byte(tx), Digest: digest(tx), From: 1}))
+	}
+	assert.False(t, r.Took(bft.Fetched{Seq: 8, Past: []bft.Digest{digest("|past")}}))
+	assert.EqualValues(t, 16, r.Fetching)
+	assert.EqualValues(t, 4, r.Applied)
+	assert.EqualValues(t, 8, r.Here)
+	assert.Equal(t, 1, r.Pending.Len())
+	assert.True(t, r.Pending.Has(digest("waits")))
+
+	assert.True(t, r.Took(bft.Fetched{Seq: 16}))
+	assert.Zero(t, r.Fetching)
+	assert.EqualValues(t, 16, r.Applied)
+	assert.EqualValues(t, 16, r.Here)
+}
