@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -138,7 +139,13 @@ func readLost(dir string) (*lost, error) {
 		return nil, fmt.Errorf("what a damage has taken away: %w", err)
 	}
 	l := new(lost)
-	if err := json.Unmarshal(raw, l); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields() // another form's transactions would not be compared
+	err = decoder.Decode(l)
+	if _, end := decoder.Token(); err == nil && !errors.Is(end, io.EOF) {
+		err = errors.New("something follows it")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: delete it, and what comes again is not compared with what was there: %w", path, err)
 	}
 	return l, nil

@@ -211,10 +211,12 @@ func TestDamageThatNobodyMendsIsRefused(t *testing.T) {
 	file := filepath.Join(m.dir, lostFile)
 	assert.NoFileExists(t, file)
 
-	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
-	said := opstest.Logged(t, func() { _, err = m.reopen() })
-	require.ErrorAs(t, err, &corrupt)
-	assert.Contains(t, said, file+" cannot be read: delete it")
+	for _, of := range []string{"{", `{"Txs": ["aGFzaA=="], "Newest": 3}`, "{}{}"} {
+		require.NoError(t, os.WriteFile(file, []byte(of), 0o600))
+		said := opstest.Logged(t, func() { _, err = m.reopen() })
+		require.ErrorAs(t, err, &corrupt, of)
+		assert.Contains(t, said, file+" cannot be read: delete it")
+	}
 }
 
 // TestACutThatFailedIsMadeAtTheNextStart: what was noted before it is the same then.
