@@ -72,6 +72,28 @@ func TestCatchingUpLeavesAnOrdererThatSendsNothing(t *testing.T) {
 	require.NoError(t, ctx.Err(), "one that is asked alone is waited for")
 }
 
+// TestOneThatTricklesWhileThereIsNoBlockKeepsNoneBack: its turn is not for a large block, so that it gets no longer.
+func TestOneThatTricklesWhileThereIsNoBlockKeepsNoneBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
+	c := clusterWith(t, 1)
+	c.impersonate(1, &hanging{}, grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second})) // bytes, and no block
+	node := c.openFollower(2)
+	defer func() { require.NoError(t, node.close()) }()
+	follower, trickles := node.channels[ch], c.node(1).Address
+	require.NoError(t, follower.CatchUp(t.Context(), 2))
+	require.ErrorContains(t, follower.followOne(t.Context(), trickles), "did not come within its turn")
+	require.Greater(t, follower.turns.of(trickles, follower.Height()), followTurn, "no other one is known to have no block")
+	for range 2 {
+		current, err := follower.followAll(t.Context())
+		require.NoError(t, err)
+		assert.True(t, current)
+		assert.Equal(t, followTurn, follower.turns.of(trickles, follower.Height()))
+	}
+}
+
 // trickling sends another orderer's blocks, five a second.
 type trickling struct {
 	ordererpb.UnimplementedAtomicBroadcastServer
@@ -206,7 +228,7 @@ func TestTheLongestTurnIsEnoughForTheLargestTransaction(t *testing.T) {
 }
 
 // impersonate has another server answer at an orderer's address.
-func (c *testCluster) impersonate(i int, answers ordererpb.AtomicBroadcastServer) {
+func (c *testCluster) impersonate(i int, answers ordererpb.AtomicBroadcastServer, more ...grpc.ServerOption) {
 	c.t.Helper()
 	cfg, err := nodeconfig.Load(c.config(i), nodeconfig.RoleOrderer)
 	require.NoError(c.t, err)
@@ -214,8 +236,8 @@ func (c *testCluster) impersonate(i int, answers ordererpb.AtomicBroadcastServer
 	require.NoError(c.t, err)
 	listener, err := net.Listen("tcp", c.node(i).Address)
 	require.NoError(c.t, err)
-	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&certificate)),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second})) // it answers pings
+	server := grpc.NewServer(append(more, grpc.Creds(credentials.NewServerTLSFromCert(&certificate)),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second}))...) // it answers pings
 	ordererpb.RegisterAtomicBroadcastServer(server, answers)
 	go func() { _ = server.Serve(listener) }()
 	c.t.Cleanup(server.Stop)

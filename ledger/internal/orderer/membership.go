@@ -105,23 +105,27 @@ func (ch *channel) follow(ctx context.Context) error {
 }
 
 // followAll asks one orderer after the other. Current: a consenter has no newer block, so that this orderer seems to have
-// all there is.
+// all there is. Where enough of them say so, one at least that does not lie, a turn without a block was no slow source's.
 func (ch *channel) followAll(ctx context.Context) (current bool, err error) {
+	before, idle := ch.Height(), 0
 	for _, address := range ch.turns.sort(ch.sources()) {
 		err := ch.followOne(ctx, address)
 		switch {
 		case errors.Is(err, chain.ErrOwn):
 			return false, err
 		case ch.named() || ctx.Err() != nil:
-			return current, nil
+			return idle > 0, nil
 		case errors.Is(err, errCurrent):
-			current = true
+			idle++
 		default:
 			ch.answers.add(address, err)
 			log.Debugf("[channel: %s] following %s: %s", ch.name, address, err)
 		}
 	}
-	return current, nil
+	if idle >= ch.Bundle().Orderer.Trust().Answers && ch.Height() == before {
+		ch.turns.forget()
+	}
+	return idle > 0, nil
 }
 
 // errCurrent is told of a consenter that has no newer block than this orderer.

@@ -26,7 +26,7 @@ var (
 // turns is how long sources are given for what comes after some height: each twice as long after a turn that ended within
 // its first block, which may be a large one, and all half as long at a new height, where the next may be as large. So is the
 // time in which a source may send at less than 1 Mbit/s, which doubles where that was not enough: one that lies can keep this
-// orderer from the others for longer only where no other source brings the block.
+// orderer from the others for longer only where no other source brings the block. While there is none, no turn gets longer.
 type turns struct {
 	height  uint64
 	doubled map[string]int // of turns, by source
@@ -67,6 +67,9 @@ func doubleOnce(doubled map[string]int, address string, first time.Duration, lar
 	doubled[address]++
 	return doubled
 }
+
+// forget has each source have its first turn again.
+func (t *turns) forget() { t.doubled, t.slower = nil, nil }
 
 // turn is the time of one source. It ends early where the source sends nothing, or too little.
 type turn struct {
