@@ -89,7 +89,7 @@ func (ch *channel) removedElsewhere(ctx context.Context) (removed bool, answers 
 // block names; nil where it is older than ours, for it may be from before we were added.
 func (ch *channel) newest(ctx context.Context, address string) (*ahead, error) {
 	most := proofTimeout + ch.asked.of(address, ch.Height())
-	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: all that was asked for took longer than %s", errLate, most))
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("%w %s", errLong, most))
 	defer cancel()
 	from := source{address, &ch.asked}
 	block, err := ch.fetch(ctx, from, seekNewest())

@@ -21,6 +21,8 @@ var (
 	errSilent = fmt.Errorf("it has sent nothing for %s", followSilence)
 	// errLate is told of one whose turn has ended.
 	errLate = errors.New("the block did not come within its turn")
+	// errLong is told of one whose configurations up to its newest block have taken longer than proofTimeout beside a turn.
+	errLong = errors.New("its newest block and the configurations up to it took longer than")
 )
 
 // turns is how long sources are given for what comes after some height: each twice as long after a turn that ended within
@@ -111,7 +113,7 @@ func (t *turns) judge(address string, cause error, largest int) {
 	if errors.Is(cause, errSlow) {
 		t.slower = doubleOnce(t.slower, address, slowStart, largest)
 	}
-	if errors.Is(cause, errSlow) || errors.Is(cause, errLate) {
+	if errors.Is(cause, errSlow) || errors.Is(cause, errLate) || errors.Is(cause, errLong) {
 		t.tooShort(address, largest)
 	}
 }
