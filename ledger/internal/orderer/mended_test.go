@@ -23,9 +23,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/replica"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/kafka"
 	external "github.com/qioi/qioi/ledger/internal/orderer/consensus/sequencer"
-	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
-	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
@@ -298,64 +296,6 @@ func TestDamageThatNobodyMendsIsRefused(t *testing.T) {
 	require.ErrorContains(t, mends(&replica.PBFT, dir, founders{4, 1}, lost), "no votes")
 	require.NoError(t, mends(&external.Kind, dir, founders{1, 1}, lost))
 	require.ErrorContains(t, mends(&external.Kind, dir, founders{1, 1}, blockfile.Lost{}), "first block")
-}
-
-// TestOtherConsentersHaveTheBlocks, whichever of them the seals name.
-func TestOtherConsentersHaveTheBlocks(t *testing.T) {
-	dir := t.TempDir()
-	for _, part := range []string{"bft", "bft-5"} {
-		require.NoError(t, os.MkdirAll(filepath.Join(dir, part), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, part, "votes"), nil, 0o600))
-	}
-	for _, of := range []struct {
-		ids   []uint64
-		alone bool
-	}{
-		{ids: []uint64{2}}, {ids: []uint64{3, 4}}, {ids: []uint64{1, 6}},
-		{ids: []uint64{1}, alone: true}, {ids: []uint64{5}, alone: true},
-	} {
-		err := mends(&replica.PBFT, dir, founders{4, 1}, blockfile.Lost{Block: 2, Seals: []*commonpb.Block{sealNaming(t, of.ids, 7)}})
-		if of.alone {
-			require.ErrorContains(t, err, "no other orderer", "%d", of.ids)
-		} else {
-			require.NoError(t, err, "%d", of.ids)
-		}
-	}
-}
-
-// sealNaming is a seal that names consenters, and the next id.
-func sealNaming(t *testing.T, ids []uint64, next uint64) *commonpb.Block {
-	t.Helper()
-	raw, err := chain.RaftLog.Marshal(chain.Applied{Index: 5}, channelconfig.Membership{IDs: ids, Next: next})
-	require.NoError(t, err)
-	metadata, err := protoutil.SignedBlock(0, raw, nil)
-	require.NoError(t, err)
-	return &commonpb.Block{Header: &commonpb.BlockHeader{Number: 3}, Metadata: metadata}
-}
-
-// TestOneThatHasOnlyFollowedHasNoVotesToLose, but may have had some where somebody has become a consenter.
-func TestOneThatHasOnlyFollowedHasNoVotesToLose(t *testing.T) {
-	sealed := func(next uint64) *commonpb.Block { return sealNaming(t, []uint64{1, 2, 3, 4}, next) }
-	beginning := &commonpb.Block{Header: &commonpb.BlockHeader{}}
-	for what, of := range map[string]struct {
-		founder uint64
-		seals   []*commonpb.Block
-		refused bool
-	}{
-		"a founder":                    {founder: 1, seals: []*commonpb.Block{sealed(5)}, refused: true},
-		"a follower":                   {seals: []*commonpb.Block{sealed(5)}},
-		"a follower's first block":     {seals: []*commonpb.Block{beginning}},
-		"somebody was added":           {seals: []*commonpb.Block{sealed(6), beginning}, refused: true},
-		"somebody was added later":     {seals: []*commonpb.Block{sealed(5), sealed(6)}, refused: true},
-		"who orders is nowhere to see": {refused: true},
-	} {
-		err := mends(&replica.PBFT, t.TempDir(), founders{4, of.founder}, blockfile.Lost{Block: 2, Seals: of.seals})
-		if of.refused {
-			require.ErrorContains(t, err, "no votes", what)
-		} else {
-			require.NoError(t, err, what)
-		}
-	}
 }
 
 // TestDamagedBlocksOfAFollowerComeFromTheConsenters, of whom it never was one.
