@@ -45,19 +45,25 @@ var externalLogs = map[string]func(t *testing.T) *testCluster{
 	},
 }
 
-// TestDamagedBlocksComeFromALogThatOthersKeep, the same as before.
+// orderSix starts the first orderer, has it order six transactions, and ends it.
+func (c *testCluster) orderSix() {
+	stop := c.start(0)
+	for i := range 6 {
+		c.orderAt(0, fmt.Sprint("transaction ", i))
+	}
+	c.texts(0, ch, &streampb.Position{Block: 1}, 6)
+	stop()
+}
+
+// TestDamagedBlocksComeFromALogThatOthersKeep: the orderer takes them from there again, and they are the same blocks.
 func TestDamagedBlocksComeFromALogThatOthersKeep(t *testing.T) {
 	for by, begin := range externalLogs {
 		t.Run(by, func(t *testing.T) {
 			c := begin(t)
-			stop := c.start(0)
-			for i := range 6 {
-				c.orderAt(0, fmt.Sprint("transaction ", i))
-			}
-			c.texts(0, ch, &streampb.Position{Block: 1}, 6)
-			stop()
+			c.orderSix()
 			hashes, texts := c.chainOnDisk(0, ch)
 			c.damage(0, "transaction 3")
+			var stop func()
 			said := opstest.Logged(t, func() { stop = c.start(0) })
 			assert.Contains(t, said, "segment-000000.blk.damaged is a copy. 4 blocks are left")
 			c.orderAt(0, "after")
@@ -79,19 +85,14 @@ func TestAnotherTopicMendsNoBlocks(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			c, brokers := newKafkaCluster(t, aBlockEach)
-			stop := c.start(0)
-			for i := range 6 {
-				c.orderAt(0, fmt.Sprint("transaction ", i))
-			}
-			c.texts(0, ch, &streampb.Position{Block: 1}, 6)
-			stop()
+			c.orderSix()
 			c.damage(0, "transaction 1")
 			brokers.Close()
 			newBrokers(t, c)
 			blocks := filepath.Join(c.dir, c.node(0).Data, "channels", ch, "blocks")
 			aside := blocks + "-aside"
 			require.NoError(t, os.Rename(blocks, aside))
-			stop = c.start(0) // as another orderer, which makes the topic another one
+			stop := c.start(0) // as another orderer, which makes the topic another one
 			for _, text := range texts {
 				c.orderAt(0, text)
 			}
@@ -111,12 +112,7 @@ func TestAnotherTopicMendsNoBlocks(t *testing.T) {
 // TestATopicWithoutTheOpenBlockIsNotServed: followers have had its transactions, and no block says so.
 func TestATopicWithoutTheOpenBlockIsNotServed(t *testing.T) {
 	c, brokers := newKafkaCluster(t, func(o *setup.Options) { aBlockEach(o); o.Mode, o.MaxMessageCount = "stream", 100 })
-	stop := c.start(0)
-	for i := range 6 {
-		c.orderAt(0, fmt.Sprint("transaction ", i))
-	}
-	c.texts(0, ch, &streampb.Position{Block: 1}, 6)
-	stop()
+	c.orderSix()
 	c.damage(0, "transaction 1")
 	brokers.Close()
 	newBrokers(t, c)
