@@ -1,15 +1,17 @@
-"""How figures are written: the median of the repeats, with the least and the most in brackets.
+"""How figures are written: the median of the repeats, with the least and the most in brackets where they differ.
 
-A repeat without a value, such as a latency where nothing was committed, is said and in no median.
+The unit stands once. A repeat without a value, such as a latency where nothing was committed, is said and in no median.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
-import laws_figures
-
 from published.record import Form
+
+#: What stands behind a number.
+_UNITS = {Form.PERCENT: " %", Form.TIMES: "x", Form.MILLISECONDS: " ms", Form.SECONDS: " s"}
 
 
 def one(value: float, form: Form) -> str:
@@ -37,5 +39,13 @@ def times(value: float) -> str:
 
 
 def spread(values: Sequence[float | None], form: Form) -> str:
-    """Write the median, of several the least and the most, and how many repeats have no value."""
-    return laws_figures.spread(values, lambda value: one(value, form))
+    """Write the median, the least and the most where these differ as written, and how many repeats have no value."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    text = one(statistics.median(known), form)
+    least, most = (one(end, form).removesuffix(_UNITS.get(form, "")) for end in (min(known), max(known)))
+    if least != most:
+        text += f" ({least} .. {most})"
+    missing = len(values) - len(known)
+    return f"{text}, - in {missing} of {len(values)}" if missing else text

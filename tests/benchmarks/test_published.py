@@ -87,8 +87,8 @@ def test_a_goal_of_a_row_that_there_is_not_is_said(repository: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ((1.1, 1.1, 1.1), "1.10x (1.10x .. 1.10x), reached<"),
-        ((None, 1.1, 1.1), "1.10x (1.10x .. 1.10x), - in 1 of 3, reached<"),
+        ((1.1, 1.1, 1.1), "1.10x, reached<"),
+        ((None, 1.1, 1.1), "1.10x, - in 1 of 3, reached<"),
         ((None, 1.1), "1.10x, - in 1 of 2<"),
         ((None, None, 1.1), "1.10x, - in 2 of 3<"),
     ],

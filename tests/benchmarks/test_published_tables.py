@@ -50,6 +50,26 @@ def test_figures_are_spelled(value: float, form: Form, written: str) -> None:
     assert spell.one(value, form) == written
 
 
+@pytest.mark.parametrize(
+    ("values", "form", "written"),
+    [
+        ([1.13, 1.08, 1.28], Form.TIMES, "1.13x (1.08 .. 1.28)"),
+        ([0.38, 1.0, 0.004], Form.TIMES, "0.38x (under 0.01 .. 1.00)"),
+        ([36.4, 33.2, 37.0], Form.TIMES, "36x (33 .. 37)"),
+        ([0.92, 0.78, 1.26], Form.PERCENT, "92 % (78 .. 126)"),
+        ([0.0, 0.0, 0.0151], Form.PERCENT, "0 % (0 .. 1.51)"),
+        ([0.998, 1.0, 1.001], Form.PERCENT, "100 %"),  # written alike: nothing to tell apart
+        ([327.0, 301.0, 13918.0], Form.MILLISECONDS, "327 ms (301 .. 13,918)"),
+        ([1490, 1390, 1600], Form.COUNT, "1,490 (1,390 .. 1,600)"),
+        ([1.74], Form.SECONDS, "1.74 s"),
+        ([1.74, None, 1.9], Form.SECONDS, "1.82 s (1.74 .. 1.90), - in 1 of 3"),
+        ([None, None], Form.SECONDS, "-"),
+    ],
+)
+def test_the_spread_of_repeats_is_spelled(values: list[float | None], form: Form, written: str) -> None:
+    assert spell.spread(values, form) == written
+
+
 def test_the_daemon_s_repeats_stand_beside_each_other(tmp_path: Path) -> None:
     folders = []
     for number, used in enumerate((0.9, 1.1)):
