@@ -141,7 +141,7 @@ def median(record: Record, row: str, column: str) -> tuple[str, float | None]:
 
 def as_written(figure: str) -> float:
     """Give the median of a figure that is written."""
-    return float(figure.removeprefix("under ").split()[0].rstrip("x").replace(",", ""))
+    return float(figure.removeprefix("under ").split()[0].rstrip("x,").replace(",", ""))
 
 
 def verdict(value: float | None, bounds: Mapping[str, Sequence[float | None]], document: str) -> str:
