@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import shutil
@@ -31,6 +32,10 @@ class ProfileError(Exception):
     """Nothing could be recorded; the message says why, and what brings what is missing."""
 
 
+class LateError(ProfileError):
+    """perf had not begun when it was to end."""
+
+
 def perf_binary() -> str:
     """Find perf, or name the package that brings it."""
     found = shutil.which("perf")
@@ -55,10 +60,13 @@ def within_tracefs(words: list[str], mounts: Path = MOUNTS) -> list[str]:
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *words]
 
 
-def record(groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> tuple[Recording, bool]:
+def record(
+    groups: Mapping[str, list[Path]], seconds: float, megabytes: int, until: float = math.inf
+) -> tuple[Recording, bool]:
     """Record for so long, or until the file has reached its bound; say whether that came first.
 
-    ``groups`` are folders of control groups by component; a group that is gone is passed over.
+    ``groups`` are folders of control groups by component; a group that is gone is passed over. Nothing later than
+    ``until``, in seconds of the monotonic clock, is recorded; LateError: perf had not begun by then.
     """
     perf = perf_binary()
     try:
@@ -70,7 +78,7 @@ def record(groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> 
                     "see --max-size, or set TMPDIR to another folder"
                 )
             file = Path(folder) / "perf.data"
-            accountant = run_perf(perf, file, groups, seconds, megabytes)
+            accountant = run_perf(perf, file, groups, seconds, megabytes, until)
             full = file.stat().st_size >= megabytes * 2**20
             return read(perf, file, accountant), full
     except OSError as error:
@@ -78,7 +86,9 @@ def record(groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> 
         raise ProfileError(f"{where}: {error.strerror}: accepted is a folder with room, which TMPDIR names") from None
 
 
-def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: float, megabytes: int) -> Accountant:
+def run_perf(
+    perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: float, megabytes: int, until: float = math.inf
+) -> Accountant:
     """Record into a file, and watch meanwhile whose thread is whose.
 
     perf enables and disables its events one after the other, on one CPU after the other, which takes it up to a second
@@ -96,7 +106,9 @@ def run_perf(perf: str, file: Path, groups: Mapping[str, list[Path]], seconds: f
         begun = control.enable(process)
         if begun is None and process.poll() is None:
             raise ProfileError(f"{perf} record does not begin, {PATIENCE:g} s after it was told to")
-        deadline = time.monotonic() + seconds
+        if begun is not None and begun >= until:
+            raise LateError(f"{perf} record began {begun - until:.1f} s after it was to end")
+        deadline = min(time.monotonic() + seconds, until)
         while process.poll() is None and (rest := deadline - time.monotonic()) > 0:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(LOOK, rest))

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-from qioi.monitor.profile.perf import ProfileError, record
+from qioi.monitor.profile.perf import LateError, ProfileError, record
 from qioi.monitor.profile.scheduling import Recording, row
 from qioi.processes.errors import BusyError, LabError
 
 #: Bound of a recording in MB; a busy lab writes some 5 MB a second.
 MEGABYTES = 400
+#: Seconds that perf is started ahead of what it is to record: where CPU is short it takes that long to begin.
+LEAD = 1.0
+#: The least part of what perf is to record that stands for it.
+LEAST = 0.5
+LATE = "perf had no time to begin before the load ended: the machine is too busy"
 
 
 class Profiler:
-    """Records the last ``seconds`` of the window on a thread of its own; with 0 it does nothing."""
+    """Records ``seconds`` at the end of the window on a thread of its own; with 0 it does nothing.
+
+    Where perf begins late the recording is shorter, and no part of it is of what comes after the window.
+    """
 
     def __init__(self, groups: Mapping[str, list[Path]], seconds: float) -> None:
         self._groups, self._seconds = groups, seconds
@@ -27,24 +36,30 @@ class Profiler:
 
     def tick(self, at: float, duration: float) -> None:
         """Begin at the right time; ``at`` is in seconds since the window began."""
-        if self._seconds and self._thread is None and at >= max(0.0, duration - self._seconds):
-            self._thread = threading.Thread(target=self._record, name="profiler")
+        if self._seconds and self._thread is None and at >= max(0.0, duration - self._seconds - LEAD):
+            until = time.monotonic() + duration - at
+            self._thread = threading.Thread(target=self._record, args=(until,), name="profiler")
             self._thread.start()
 
-    def _record(self) -> None:
+    def _record(self, until: float) -> None:
         try:
-            self._recording, self._full = record(self._groups, self._seconds, MEGABYTES)
+            self._recording, self._full = record(self._groups, self._seconds, MEGABYTES, until)
         except ProfileError as error:
             self._error = error
 
     def rows(self) -> dict[str, tuple[float, float, float]]:
         """Give slice (s), delay (s) and switches/s by component, once left; empty if nothing was to be recorded."""
+        if isinstance(self._error, LateError):
+            raise BusyError(LATE)
         if self._error is not None:
             raise LabError(str(self._error))
         if self._recording is None:
             if self._seconds:
-                raise BusyError("perf had no time to begin before the load ended: the machine is too busy")
+                raise BusyError(LATE)
             return {}
+        if not self._full and self._recording.seconds < LEAST * self._seconds:
+            recorded = f"{self._recording.seconds:.1f} of {self._seconds:g} s"
+            raise BusyError(f"perf recorded {recorded} before the load ended: the machine is too busy")
         rows = {
             name: row(name, "", account, self._recording.seconds)
             for name, account in self._recording.accounts.items()

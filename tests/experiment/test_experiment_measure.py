@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import platform
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ from qioi.lab.load import LoadResult, read_result
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample
 from qioi.model import DelayReading, Role
+from qioi.monitor.profile.perf import LateError
 from qioi.monitor.profile.scheduling import Recording
 from qioi.processes.errors import BusyError, LabError
 from qioi.processes.tree import Tree
@@ -147,6 +149,37 @@ def test_what_perf_lacks_is_told(
         assert profiler.lacks() == {}
         profiler.tick(3, 5)
     assert profiler.lacks() == pytest.approx(lacks)
+    assert profiler.rows() == {}
+
+
+def test_what_comes_after_the_window_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[float] = []
+
+    def begins_late(_groups: object, seconds: float, _megabytes: int, until: float) -> tuple[Recording, bool]:
+        ends.append(until)
+        return Recording(0.4 * seconds, 1000, 0, {}), False
+
+    monkeypatch.setattr("qioi.experiment.profiling.record", begins_late)
+    with Profiler({}, 2) as profiler:
+        profiler.tick(1.9, 5)
+        assert not ends
+        before = time.monotonic()
+        profiler.tick(2.0, 5)  # ahead of its time, since perf takes time to begin
+        after = time.monotonic()
+    assert before + 3 <= ends[0] <= after + 3
+    with pytest.raises(BusyError, match=r"^perf recorded 0\.8 of 2 s before the load ended"):
+        profiler.rows()
+
+
+def test_perf_that_begins_after_the_window_is_a_matter_of_the_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_late(*_: object) -> tuple[Recording, bool]:
+        raise LateError("perf record began 0.3 s after it was to end")
+
+    monkeypatch.setattr("qioi.experiment.profiling.record", too_late)
+    with Profiler({}, 2) as profiler:
+        profiler.tick(3, 5)
+    with pytest.raises(BusyError, match="perf had no time"):
+        profiler.rows()
 
 
 def test_reaction_and_release_are_read_off_the_shares() -> None:

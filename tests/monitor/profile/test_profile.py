@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from running import Site, end
 from waiting import PATIENCE, until
 
 from qioi.commands.profile import describe, show
-from qioi.monitor.profile.perf import TRACEFS, ProfileError, complaint, record, run_perf, within_tracefs
+from qioi.monitor.profile.perf import TRACEFS, LateError, ProfileError, complaint, record, run_perf, within_tracefs
 from qioi.monitor.profile.scheduling import Accountant, by_component, by_role
 
 #: Two threads of a process and a child born meanwhile; sleeps are short, so that there is something to count.
@@ -223,6 +224,14 @@ def test_a_perf_that_never_begins_is_said_to_be_that(tmp_path: Path, monkeypatch
     silent.chmod(0o755)
     with pytest.raises(ProfileError, match=r"perf record does not begin, 0\.01 s after it was told to$"):
         run_perf(str(silent), tmp_path / "perf.data", {}, 1000.0, 1)
+
+
+def test_a_perf_that_begins_when_it_is_to_end_records_nothing(tmp_path: Path) -> None:
+    late = tmp_path / "perf"
+    late.write_text(LATE.format(python=sys.executable, pid=1))
+    late.chmod(0o755)
+    with pytest.raises(LateError, match=r"perf record began \d+\.\d s after it was to end$"):
+        run_perf(str(late), tmp_path / "perf.data", {}, 1000.0, 1, until=time.monotonic())
 
 
 #: A perf of which 50 slices are from before it says that all its events are enabled, and 20 from long after that.
