@@ -25,7 +25,8 @@ def write_excerpt(directory: Path, to: Path, most: float = MOST) -> Path:
     repeat, or if the excerpt takes more than ``most`` megabytes; nothing changes then. What a call that was killed has
     put aside, the next call puts back first.
     """
-    new, before = (to.with_name(f"{to.name}.{what}") for what in ("new", "before"))
+    # Hidden: what is beside an excerpt under a plain name, such as a copy of it, is the user's.
+    new, before = (to.with_name(f".{to.name}.excerpt-{what}") for what in ("new", "before"))
     if any(one.is_relative_to(directory) or directory.is_relative_to(one) for one in (to, new, before)):
         raise LabError(f"{to}: accepted is a folder that is neither the run's, {directory}, nor within or around it")
     put_back(before, to)
