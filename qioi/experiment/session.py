@@ -164,11 +164,12 @@ class Session:
             if maxima[name] <= 0:
                 raise LabError(f"network {name} committed nothing in the probe: no load can be derived from it")
             self._done += PROBE_SECONDS
-            self._store.keep("maxima", maxima)
             first, last = sampler.samples[0], sampler.samples[-1]
             ours = kernel + sum(last.cpu.values()) - sum(first.cpu.values())
             noise = disturbance(first.machine, last.machine, ours, self._plan.cores)
+            # First: a network whose maximum is known is not looked at again.
             self._store.keep("probe_noise", {**self._store.document.probe_noise, name: noise})
+            self._store.keep("maxima", maxima)
         return maxima
 
     def _repeat(self, number: int, label: str, maxima: dict[str, float]) -> Repeat:
