@@ -157,12 +157,13 @@ class Summary:
         """Give the part of their due that the neighbours got, in %.
 
         Their due is what ledger and client leave free when they run alone, times the neighbours' own rate per
-        core-second; both sides of the ratio have that rate, so CPU times suffice.
+        core-second; both sides of the ratio have that rate, so CPU times suffice. Neighbours that are bound to a CPU
+        beside one component can't take what is free elsewhere, and have no due.
         """
         alone = repeat.cells[f"{cell.network_name}.{cell.load_name}.{self.alone.name}"].metrics
         cores = repeat.cells[cell.key].metrics.get("neighbours.cores")
         free = self.plan.cores - alone["ledger.cores"] - alone["client.cores"]
-        if cores is None or free <= 0 or self.alone.neighbours.count:
+        if cores is None or free <= 0 or self.alone.neighbours.count or cell.arm.neighbours.beside:
             return None
         return 100 * cores / free
 

@@ -89,6 +89,15 @@ def test_the_neighbours_due_is_what_ledger_and_client_leave_free(plan: Plan, tmp
     assert summary.value(summary.plan.cells[0], "neighbours.due") is None
 
 
+def test_neighbours_beside_one_component_have_no_due(plan: Plan, tmp_path: Path) -> None:
+    """They are bound to its CPU, and what is free on others is not theirs."""
+    summary = summarise(tmp_path, plan, row(100, 50, 100))
+    cell = summary.plan.cells[1]
+    neighbours = cell.arm.neighbours.model_copy(update={"beside": "follower"})
+    bound = replace(cell, arm=cell.arm.model_copy(update={"neighbours": neighbours}))
+    assert summary.value(bound, "neighbours.due") is None
+
+
 @pytest.mark.parametrize(
     ("paper", "ours", "agrees"),
     [
