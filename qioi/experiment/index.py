@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from qioi.experiment.errors import SpecError
 from qioi.experiment.page import environment, runs_in
@@ -58,7 +59,7 @@ def index_line(page: Path) -> Line:
     goals = [one["reached"] for found in trusted for one in found.get("goals", [])]
     smoke = " (smoke)" if first.smoke else ""
     return Line(
-        link=f"{page.parent.name}/report.html",
+        link=f"{quote(page.parent.name)}/report.html",
         name=page.parent.name + smoke,
         when=first.host.at.replace("T", " ").removesuffix("Z"),
         experiments=", ".join(folder.name for folder in folders),
