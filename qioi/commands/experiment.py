@@ -16,7 +16,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from qioi.commands.experiment_steps import Steps, progress
+from qioi.commands.experiment_steps import Steps, noted, progress
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
 from qioi.commands.options import plain_console, table_option
@@ -199,8 +199,9 @@ def run(
     Everything is checked before anything starts. ctrl-C leaves the host clean and keeps finished repeats;
     --resume with the same options goes on after the last one.
     """
-    if options["standard"] and options["smoke"]:
-        raise click.UsageError("--standard and --smoke exclude each other")
+    fixed = {"standard": False, "repeats": None, "duration": None, "warmup": None, "seed": SEED}
+    if options["smoke"] and (asked_for := [name for name, usual in fixed.items() if options[name] != usual]):
+        raise click.UsageError(f"--{asked_for[0]} and --smoke exclude each other")
     if output is not None and resume is not None:
         raise click.UsageError("--output and --resume exclude each other")
     directory = (resume or output or RESULTS / time.strftime("%Y%m%d-%H%M%S")).resolve()
@@ -288,16 +289,14 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
             directory = None
             try:
                 directory = asked.directory_of(plan.spec)  # memory that was free at the start may be taken now
-                Session(plan, store, directory, asked.base_port, steps.show).run(resume=resume)
+                with noted(store, asked.command(plan.spec)):
+                    Session(plan, store, directory, asked.base_port, steps.show).run(resume=resume)
             except (LabError, OSError, subprocess.SubprocessError) as error:
                 failed.append(spelled(error, plan.spec.name, asked.output, directory))
                 if len(plans) > 1:
                     console.print(failed[-1], style="red")
                 if interrupted(error):
                     break
-            finally:
-                if store.begun:
-                    store.keep("command", asked.command(plan.spec))
             steps.before += seconds_of(plan)
     if failed:
         raise LabError("\n".join(failed))
@@ -315,15 +314,17 @@ def seconds_of(plan: Plan) -> float:
     return plan.probe_seconds + plan.repeats * plan.repeat_seconds
 
 
-def report_of(directory: Path, console: Console) -> None:
-    """Write the page of a run, if there is anything to show."""
+def report_of(directory: Path, console: Console) -> bool:
+    """Write the page of a run; ``False``: there is nothing to show."""
     from qioi.experiment.page import runs_in, write_report
 
     try:
-        if any(Store(folder).repeats() for folder in runs_in(directory)):
-            console.print(f"report: {write_report(directory)}", soft_wrap=True)
-            if directory.parent == RESULTS.resolve():
-                index_of(directory.parent, console)
+        if not any(Store(folder).repeats() for folder in runs_in(directory)):
+            return False
+        console.print(f"report: {write_report(directory)}", soft_wrap=True)
+        if directory.parent == RESULTS.resolve():
+            index_of(directory.parent, console)
+        return True
     except OSError as error:
         raise LabError(f"the page of {directory} cannot be written: {error}") from error
 
@@ -380,7 +381,8 @@ def report(directories: tuple[Path, ...], excerpt: Path | None) -> None:
             try:
                 if not list(folder.glob("*/run.json")):
                     raise LabError(f"{folder} holds no run: a folder that `qioi experiment run` wrote is accepted")
-                report_of(folder, console)
+                if not report_of(folder, console):
+                    raise LabError(f"{folder} has no finished repeat: there is nothing to draw")
             except LabError as error:
                 problems.append(str(error))
         parents = {folder.parent for folder in found}

@@ -1,10 +1,15 @@
-"""How far a run of experiments is: the step under way, and how long all still takes."""
+"""How far a run of experiments is, and by which command it was made."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
+
+from qioi.experiment.store import Store
 
 
 def progress(console: Console) -> Progress:
@@ -39,3 +44,16 @@ class Steps:
 def remaining(seconds: float) -> str:
     """Format how long it still takes."""
     return f"{seconds / 60:.0f} min" if seconds > 90 else f"{max(0.0, seconds):.0f} s"
+
+
+@contextlib.contextmanager
+def noted(store: Store, words: str) -> Iterator[None]:
+    """Keep by which command a run was made, also of one that fails: its own error goes before what keeping it says."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            if store.begun:
+                store.keep("command", words)
+        raise
+    store.keep("command", words)

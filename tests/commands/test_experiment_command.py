@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from qioi.commands.experiment import Asked
+from qioi.commands.experiment_steps import noted
 from qioi.experiment import catalogue
+from qioi.experiment.store import Store
 
 PLAIN = Asked()
 
@@ -33,3 +35,15 @@ def test_it_has_what_decides_what_is_measured_and_no_place_of_this_machine(
 ) -> None:
     asked = replace(PLAIN, **changed)  # type: ignore[arg-type]
     assert asked.command(catalogue.find("fig_8")) == f"qioi experiment run fig_8{options}"
+
+
+def test_a_run_that_fails_for_want_of_room_says_so_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Store, "begun", True)
+    monkeypatch.setattr(Store, "keep", full)
+    with pytest.raises(KeyboardInterrupt), noted(Store(tmp_path), "qioi experiment run fig_8"):
+        raise KeyboardInterrupt
+    with pytest.raises(OSError, match="No space"), noted(Store(tmp_path), "qioi experiment run fig_8"):
+        pass

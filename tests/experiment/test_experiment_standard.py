@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,8 @@ def test_the_list_has_the_standards_estimates() -> None:
     ("words", "said"),
     [
         (["run", "fig_8", "--standard", "--smoke"], "--standard and --smoke exclude each other"),
+        (["run", "fig_8", "--smoke", "--seed", "2"], "--seed and --smoke exclude each other"),
+        (["run", "fig_8", "--smoke", "--repeats", "4"], "--repeats and --smoke exclude each other"),
         (
             ["run", "laws", "--standard", "--load", "saturating"],
             "laws: there is no load 'saturating': accepted are fixed",
@@ -195,7 +198,7 @@ def test_an_excerpt_that_is_too_large_is_refused_and_leaves_the_one_before(run: 
     with pytest.raises(LabError, match=r"would take 0\.\d MB: at most 0\.01 MB are accepted"):
         write_excerpt(run, tmp_path / "kept", most=0.01)
     assert (tmp_path / "kept" / "report.html").read_text() == before
-    assert not (tmp_path / "kept.new").exists()
+    assert not list(tmp_path.glob(".kept*"))
 
 
 @pytest.mark.slow
@@ -204,7 +207,7 @@ def test_an_interruption_leaves_the_excerpt_before(run: Path, tmp_path: Path, mo
     before = write_excerpt(run, kept).read_text()
 
     def interrupted(path: Path, target: Path) -> Path:
-        if path.name == "kept.new":
+        if path.name == ".kept.excerpt-new":
             raise KeyboardInterrupt
         return rename(path, target)
 
@@ -212,13 +215,22 @@ def test_an_interruption_leaves_the_excerpt_before(run: Path, tmp_path: Path, mo
     with pytest.raises(KeyboardInterrupt):
         write_excerpt(run, kept)
     assert (kept / "report.html").read_text() == before
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("kept")) == ["kept"]
+    assert sorted(path.name for path in tmp_path.iterdir() if "kept" in path.name) == ["kept"]
+
+
+@pytest.mark.slow
+def test_a_copy_beside_an_excerpt_is_the_user_s(run: Path, tmp_path: Path) -> None:
+    write_excerpt(run, tmp_path / "kept")
+    for name in ("kept.before", "kept.new"):
+        shutil.copytree(tmp_path / "kept", tmp_path / name)
+    write_excerpt(run, tmp_path / "kept")
+    assert all((tmp_path / name / "report.html").exists() for name in ("kept.before", "kept.new"))
 
 
 def test_what_a_killed_call_has_put_aside_is_put_back(plan: Plan, tmp_path: Path) -> None:
     filled(Store(tmp_path / "run" / "toy"), plan, [])
-    (tmp_path / "kept.before").mkdir()
-    (tmp_path / "kept.before" / "report.html").write_text("mine")
+    (tmp_path / ".kept.excerpt-before").mkdir()
+    (tmp_path / ".kept.excerpt-before" / "report.html").write_text("mine")
     with pytest.raises(LabError, match="no finished repeat"):
         write_excerpt(tmp_path / "run", tmp_path / "kept")
     assert (tmp_path / "kept" / "report.html").read_text() == "mine"
@@ -229,3 +241,12 @@ def test_a_run_without_a_finished_repeat_has_no_excerpt(plan: Plan, tmp_path: Pa
     with pytest.raises(LabError, match="no finished repeat"):
         write_excerpt(tmp_path / "run", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()
+
+
+def test_a_run_without_a_finished_repeat_has_no_report(plan: Plan, tmp_path: Path) -> None:
+    filled(Store(tmp_path / "run" / "toy"), plan, [])
+    said = CliRunner().invoke(command, ["report", str(tmp_path / "run")])
+    assert (said.exit_code, said.stderr.strip()) == (
+        1,
+        f"Error: {tmp_path}/run has no finished repeat: there is nothing to draw",
+    )
