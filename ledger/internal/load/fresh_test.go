@@ -46,6 +46,7 @@ func TestAProcessSaysWhatBecameOfAWriteThatTimedOut(t *testing.T) {
 		o := one.do(ctx, 0, newCall("insert", "k", "v"))
 		cancel()
 		if !committing.Load() {
+			require.Less(t, timeout, time.Minute, o.detail)
 			continue
 		}
 		assert.Equal(t, stageCommit, o.failedAt, o.detail)
@@ -86,6 +87,7 @@ func TestCtrlCWaitsForProcessesToo(t *testing.T) {
 	cmd.Env = append(os.Environ(), onceEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	<-under
 	<-under
 	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))

@@ -320,7 +320,7 @@ func TestAResponseThatIsNotOneFails(t *testing.T) {
 			}
 			done := &peerpb.ChaincodeMessage{Type: peerpb.ChaincodeMessage_COMPLETED, Payload: []byte{0xff}, Txid: tx.GetTxid(), ChannelId: tx.GetChannelId()}
 			assert.NoError(t, st.Send(done))
-			assert.NoError(t, st.Send(done), "said twice: the second is nobody's")
+			_ = st.Send(done) // said twice: the second is nobody's, and the test may have ended with the first
 		}
 	}).await("cc")
 	for range 2 {

@@ -60,6 +60,10 @@ func (o *orderer) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowSe
 	for b := at.Block; b-1 < uint64(len(o.items)); b++ {
 		items := o.items[b-1]
 		if b == at.Block {
+			// A peer that was told more elsewhere asks for what this one does not have.
+			if at.Tx > uint64(len(items)) {
+				return status.Error(codes.NotFound, "no such position")
+			}
 			items = items[at.Tx:]
 		}
 		for _, item := range items {
@@ -154,8 +158,8 @@ func TestFailover(t *testing.T) {
 	cancel()
 	group.Wait()
 	require.NoError(t, c.Close())
-	assert.NotEmpty(t, one.asked)
-	assert.NotEmpty(t, two.asked)
+	assert.Positive(t, one.times())
+	assert.Positive(t, two.times())
 }
 
 // TestMovesToTheLeader: whoever is asked first, the leader is followed in the end, without
@@ -257,7 +261,7 @@ func TestALyingOrdererIsLeft(t *testing.T) {
 				}
 				group.Wait()
 				require.NoError(t, c.Close())
-				assert.NotEmpty(t, liar.asked)
+				assert.Positive(t, liar.times())
 			})
 		}
 	}
