@@ -153,7 +153,8 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
     config = daemon_config(lab, network, law="adaptive", threshold=rate, period=period)
     sysbench = Sysbench(lab.tree, count, directory)
     sysbench.prepare()
-    with Daemon(lab, config, directory):
+    with Daemon(lab, config, directory) as daemon:
+        daemon.settle()
         look(lab, ALONE, lambda: False)
         socket = lab.directory / "daemon" / "qioi.sock"
         early = wait_for_phase(socket, period, phase)
@@ -207,7 +208,8 @@ def idle(lab: Lab, network: Network, directory: Path, count: int, threshold: flo
         most.append(max(shares_of(lab, network)))
         return False
 
-    with Daemon(lab, daemon_config(lab, network, law="adaptive", threshold=threshold), directory):
+    with Daemon(lab, daemon_config(lab, network, law="adaptive", threshold=threshold), directory) as daemon:
+        daemon.settle()
         sysbench = Sysbench(lab.tree, count, directory)
         try:
             sysbench.start()
