@@ -57,9 +57,15 @@ def test_explain_gives_programs_the_policy_as_it_is(tmp_path: Path, monkeypatch:
     assert (done.exit_code, json.loads(done.stdout)) == (0, POLICY)
 
 
-def test_a_server_that_never_answers_ends_it(tmp_path: Path) -> None:
-    done = CliRunner().invoke(command, ["--kubeconfig", str(tmp_path / "none"), "top"])
+def test_a_server_that_never_answers_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = "The connection to the server 127.0.0.1:1 was refused"
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\necho '{refused}' >&2\nexit 1\n")
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    done = CliRunner().invoke(command, ["top"])
     assert (done.exit_code, done.output.count("\n")) == (1, 1)
+    assert refused in done.output
 
 
 @pytest.mark.parametrize("answer", ["", "warning: no JSON", "[]", "{}", "null", '{"items": null}', "\\377"])

@@ -47,7 +47,7 @@ func start(t *testing.T) *fixture {
 	dir := t.TempDir()
 	c, err := chain.Open(dir, w.Genesis, chain.Options{})
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

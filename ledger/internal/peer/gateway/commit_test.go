@@ -117,7 +117,7 @@ func (f *fixture) events(request *gatewaypb.ChaincodeEventsRequest) gatewaypb.Ga
 	client := f.Signer("Org1MSP", "client")
 	request.ChannelId, request.ChaincodeId, request.Identity = peertest.Channel, "kv", client.Serialized()
 	raw, signature := f.signed(client, request)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	f.t.Cleanup(cancel)
 	stream, err := f.client.ChaincodeEvents(ctx, &gatewaypb.SignedChaincodeEventsRequest{Request: raw, Signature: signature})
 	require.NoError(f.t, err)
