@@ -87,7 +87,11 @@ func TestCtrlCWaitsForProcessesToo(t *testing.T) {
 	cmd.Env = append(os.Environ(), onceEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil { // once it was waited for, its number may be another's
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
+	})
 	<-under
 	<-under
 	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
