@@ -48,7 +48,7 @@ def remaining(seconds: float) -> str:
 
 @contextlib.contextmanager
 def noted(store: Store, words: str) -> Iterator[None]:
-    """Keep by which command a run was made, also of one that fails: its own error goes before what keeping it says."""
+    """Keep the command that makes a run, also of one that fails: the error of the run itself is the one to tell."""
     try:
         yield
     except BaseException:

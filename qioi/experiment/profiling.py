@@ -32,7 +32,7 @@ class Profiler:
         self._thread: threading.Thread | None = None
         self._recording: Recording | None = None
         self._full = False
-        self._error: ProfileError | None = None
+        self._error: LabError | None = None
 
     def tick(self, at: float, duration: float) -> None:
         """Begin at the right time; ``at`` is in seconds since the window began."""
@@ -44,15 +44,15 @@ class Profiler:
     def _record(self, until: float) -> None:
         try:
             self._recording, self._full = record(self._groups, self._seconds, MEGABYTES, until)
+        except LateError:
+            self._error = BusyError(LATE)
         except ProfileError as error:
-            self._error = error
+            self._error = LabError(str(error))
 
     def rows(self) -> dict[str, tuple[float, float, float]]:
         """Give slice (s), delay (s) and switches/s by component, once left; empty if nothing was to be recorded."""
-        if isinstance(self._error, LateError):
-            raise BusyError(LATE)
         if self._error is not None:
-            raise LabError(str(self._error))
+            raise self._error
         if self._recording is None:
             if self._seconds:
                 raise BusyError(LATE)
