@@ -21,6 +21,7 @@ from qioi.model import MAX_SHARES, MIN_SHARES
 #: Least seconds between two changes of one pod's request, each of which the kubelet and the API server work for.
 PAUSE = 5.0
 #: Most requests that are remembered as ours before one is seen: the watch may be late, or the server refuse them all.
+#: From then on the last one is asked for again, for any of them may be in force.
 UNSEEN = 8
 #: Seconds for which a pod whose resize was refused is left to the other actuators.
 REFUSED = 600.0
@@ -135,6 +136,8 @@ def step(record: Record, cpu: CpuRequest | None, now: float, pause: float = PAUS
         return (Do.ERASE, None) if done else (Do.NOTHING, None)
     if not is_step(current, target) or now - record.changed < pause:
         return Do.NOTHING, None
+    if len(record.ours) > UNSEEN and record.ours[-1] != current:
+        target = record.ours[-1]
     # Somebody may have removed the annotation since, like `kubectl qioi restore` does.
     return (Do.RESIZE if record.noted and cpu.original is not None else Do.RECORD), target
 
@@ -146,7 +149,7 @@ def refused(record: Record, cpu: CpuRequest) -> str | None:
 
 def after_resize(record: Record, current: int, asked: int, now: float) -> Record:
     """Note the values that may be in force after a resize: earlier requests count until the newest is seen."""
-    unseen = () if record.ours[-1:] in ((), (current,)) else record.ours[-UNSEEN:]
+    unseen = () if record.ours[-1:] in ((), (current,)) else record.ours
     before = dict.fromkeys(one for one in (*unseen, current) if one != asked)
     return replace(record, ours=(*before, asked), changed=now)
 

@@ -214,10 +214,20 @@ def test_what_was_asked_for_stays_ours_until_it_is_seen() -> None:
     assert step(behind, cpu("400m", original="100m"), now=2 * PAUSE) == (Do.RESIZE, 800)
     assert step(replace(behind, wanted=None), cpu("400m"), now=2 * PAUSE) == (Do.RESIZE, 100)
     assert after_resize(behind, 800, 900, 3 * PAUSE).ours == (800, 900)
-    for target in range(1000, 1100):  # refused, again and again
-        behind = after_resize(behind, 100, target, 0.0)
-    assert len(behind.ours) < 12
-    assert behind.ours[-1] == 1099
+
+
+def test_whatever_is_asked_for_unseen_what_is_in_force_stays_ours() -> None:
+    """The watch still shows the original, by which the server refuses all that follows, again and again."""
+    known = after_resize(record(400, noted=True), 100, 400, 0.0)
+    for number in range(100):
+        known = replace(known, wanted=1000 + 200 * number)
+        do, target = step(known, cpu(original="100m"), now=(number + 1) * PAUSE)
+        assert (do, target is None) == (Do.RESIZE, False)
+        known = after_resize(known, 100, target or 0, (number + 1) * PAUSE)
+    assert len(known.ours) < 12
+    assert step(known, cpu("400m", original="100m"), now=200 * PAUSE) == (Do.RESIZE, known.ours[-1])
+    assert step(replace(known, wanted=None), cpu("400m", original="100m"), now=200 * PAUSE) == (Do.RESIZE, 100)
+    assert step(known, cpu(f"{known.ours[-1]}m", original="100m"), now=200 * PAUSE) == (Do.RESIZE, known.wanted)
 
 
 def test_a_refusal_counts_while_something_of_ours_is_asked_for() -> None:
@@ -350,5 +360,31 @@ def test_whatever_was_wanted_the_original_comes_back(wishes: list[int | None]) -
     known = replace(known, wanted=None)
     for _ in range(2):
         known, current, do = settle(known, current, now)
+        now += PAUSE
+    assert (current, do) == (100, Do.ERASE)
+
+
+@given(st.lists(st.tuples(st.one_of(st.none(), st.integers(100, 8000)), st.sampled_from([False] * 9 + [True])),
+                max_size=60))  # fmt: skip
+def test_whatever_a_watch_shows_too_late_the_original_comes_back(wishes: list[tuple[int | None, bool]]) -> None:
+    """The server refuses what is asked by an old view; what is seen is one of the values that were in force."""
+    known, current, seen, now = record(), 100, 100, 0.0
+
+    def go_on(known: Record, current: int) -> tuple[Record, int, Do]:
+        do, target = step(known, cpu(f"{seen}m", original="100m" if known.noted else None), now)
+        known = replace(known, noted=known.noted or do is Do.RECORD)
+        if target is not None:
+            known, current = after_resize(known, seen, target, now), target if seen == current else current
+        return known, current, do
+
+    for wish, shown in wishes:
+        known, current, do = go_on(replace(known, wanted=wish), current)
+        assert do is not Do.GIVE_UP
+        now += PAUSE
+        seen = current if shown else seen
+    known, do = replace(known, wanted=None), Do.NOTHING
+    for _ in range(3):
+        seen = current
+        known, current, do = go_on(known, current)
         now += PAUSE
     assert (current, do) == (100, Do.ERASE)
