@@ -35,8 +35,9 @@ class PodState:
 
     ``record``: there is one while its request is ours, or is being restored. ``refused``: until which monotonic time
     its request is not moved, and why. ``forbidden``: we have no right to put its request back. ``foreign``: somebody
-    else has set its request; it has a record while its annotation, which names ours, cannot be erased. ``stray``: it is
-    of no ledger, and its annotation alone says that its request was changed. ``erased``: its annotation is removed, but
+    else has set its request; it has a record while its annotation, which names ours, cannot be erased. ``kept``: its
+    request is restored, but its kubelet does not apply that. ``stray``: it is of no ledger, and its annotation alone
+    says that its request was changed. ``erased``: its annotation is removed, but
     still seen. ``untold``: its annotation is of an unknown container, and that was said. ``problem``: why its request
     could not be changed.
     """
@@ -46,6 +47,7 @@ class PodState:
     failed: Failure = NEVER
     forbidden: bool = False
     foreign: bool = False
+    kept: bool = False
     stray: bool = False
     erased: bool = False
     untold: bool = False
@@ -53,8 +55,8 @@ class PodState:
 
     @property
     def is_restoring(self) -> bool:
-        """Whether its request is to be restored, and the server has not said that it refuses that."""
-        return self.record is not None and not (self.foreign or self.forbidden or self.failed.refused)
+        """Whether its request is to be restored, and neither the server nor its kubelet has said that it refuses."""
+        return self.record is not None and not (self.foreign or self.forbidden or self.kept or self.failed.refused)
 
     def want(self, pod: Pod, shares: int | None) -> PodState:
         """Ask for the request that gives the pod ``shares``; ``None`` for its original."""
@@ -100,7 +102,7 @@ class PodState:
 
     def succeed(self) -> PodState:
         """Take in that the last request to the server was carried out."""
-        return replace(self, failed=NEVER, forbidden=False, problem=None)
+        return replace(self, failed=NEVER, forbidden=False, kept=False, problem=None)
 
     def drop(self) -> PodState:
         """Take in that nothing is left to do."""

@@ -30,6 +30,7 @@ from qioi.kubernetes.resizes import (
     after_resize,
     erasure,
     is_raised,
+    kept_raised,
     left_over,
     record_of,
     refused,
@@ -140,7 +141,7 @@ class Resizer:
             log.warning(words, one.namespace, one.name)
 
     def _is_restoring(self) -> bool:
-        """Whether there are requests to restore of which the server has not said that it refuses that."""
+        """Whether there are requests to restore, which nobody has refused."""
         return any(one.is_restoring for one in self._states.all().values())
 
     def _records(self) -> list[Record]:
@@ -232,9 +233,17 @@ class Resizer:
         return step(record, cpu, now, pause)
 
     def _note_met(self, record: Record, cpu: CpuRequest | None) -> None:
-        """Clear the problem of a request that is as it should be: the answer to our change may have been lost."""
-        if cpu is not None and milli(cpu.asked) == record.target:
-            self._say(record.uid, None)
+        """Clear the problem of a request that is as it should be: the answer to our change may have been lost.
+
+        One that is restored, but that its kubelet does not apply, has a problem.
+        """
+        if cpu is None or milli(cpu.asked) != record.target:
+            return
+        why = kept_raised(record, cpu)
+        problem = None if why is None else f"request: restored, but its kubelet keeps {cpu.actual}: {why}"
+        if problem is not None and not self._states.of(record.uid).kept:
+            log.warning("%s/%s: %s", record.namespace, record.name, problem)
+        self._states.set(record.uid, kept=problem is not None, problem=problem)
 
     def _resize(self, record: Record, cpu: CpuRequest, target: int, now: float) -> None:
         """Journal and make the change, if the request is still as seen. ApiError, OSError."""

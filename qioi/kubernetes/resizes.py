@@ -133,7 +133,7 @@ def step(record: Record, cpu: CpuRequest | None, now: float, pause: float = PAUS
         if current != target:
             return Do.RESIZE, target
         done = len(record.ours) == 0 or now - record.changed >= pause  # an earlier change may still arrive
-        return (Do.ERASE, None) if done else (Do.NOTHING, None)
+        return (Do.ERASE, None) if done and kept_raised(record, cpu) is None else (Do.NOTHING, None)
     if not is_step(current, target) or now - record.changed < pause:
         return Do.NOTHING, None
     if len(record.ours) > UNSEEN and record.ours[-1] != current:
@@ -143,8 +143,22 @@ def step(record: Record, cpu: CpuRequest | None, now: float, pause: float = PAUS
 
 
 def refused(record: Record, cpu: CpuRequest) -> str | None:
-    """Say why the kubelet refuses our request; ``None`` if it does not."""
-    return cpu.pending if record.wanted is not None and milli(cpu.asked) != record.found else None
+    """Say why the kubelet refuses our request; ``None`` if it does not.
+
+    A pod has one condition for all its resources: beside a request of ours that is in force it is about another one.
+    """
+    asked = milli(cpu.asked)
+    ours = record.wanted is not None and asked not in (record.found, milli(cpu.actual))
+    return cpu.pending if ours else None
+
+
+def kept_raised(record: Record, cpu: CpuRequest) -> str | None:
+    """Say why the kubelet does not apply a restored request; ``None`` if it does, or nothing tells what is in force.
+
+    It applies a pod's resources together, so it may wait for a resize of the memory that somebody else has asked for.
+    """
+    changed = len(record.ours) > 0 and milli(cpu.actual) not in (None, record.found)
+    return cpu.pending if changed and milli(cpu.asked) == record.found else None
 
 
 def after_resize(record: Record, current: int, asked: int, now: float) -> Record:

@@ -12,12 +12,12 @@ from qioi.kubernetes.pods import read_pod, slim
 from qioi.kubernetes.resizes import Record
 
 RECORD = Record("fab", "peer0", "u", "main", "100m", ours=(100, 400), wanted=400)
-FULL = PodState(RECORD, (9.0, "why"), Failure(1.0), True, True, True, True, True, "problem")
+FULL = PodState(RECORD, (9.0, "why"), Failure(1.0), True, True, True, True, True, True, "problem")
 
 
 def test_what_is_dropped_leaves_what_others_have_done_to_the_pod() -> None:
     assert FULL.drop() == PodState(refused=FULL.refused, foreign=True, erased=True, untold=True)
-    assert FULL.succeed() == replace(FULL, failed=NEVER, forbidden=False, problem=None)
+    assert FULL.succeed() == replace(FULL, failed=NEVER, forbidden=False, kept=False, problem=None)
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -32,11 +32,11 @@ def test_of_a_pod_that_is_gone_only_its_record_stays(there: bool) -> None:
     assert bool(states.all()) == there
 
 
-@pytest.mark.parametrize("field", ["foreign", "forbidden", "failed"])
-def test_what_the_server_refuses_is_not_waited_for(field: str) -> None:
+@pytest.mark.parametrize("field", ["foreign", "forbidden", "kept", "failed"])
+def test_what_the_server_or_the_kubelet_refuses_is_not_waited_for(field: str) -> None:
     restoring = PodState(RECORD)
     assert restoring.is_restoring
-    hindered = {"foreign": True, "forbidden": True, "failed": Failure(0.0, refused=True)}[field]
+    hindered = {"foreign": True, "forbidden": True, "kept": True, "failed": Failure(0.0, refused=True)}[field]
     assert not replace(restoring, **{field: hindered}).is_restoring  # type: ignore[arg-type]
     assert not UNKNOWN.is_restoring
 

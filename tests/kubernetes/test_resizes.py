@@ -151,6 +151,10 @@ def test_a_request_that_may_be_moved_can_be_raised(asked: int, limit: int) -> No
         (record(None, (100, 400), noted=True, changed=9.0), cpu("400m"), (Do.RESIZE, 100)),  # back: at once
         (record(None, (400, 100), noted=True, changed=9.0), cpu(), (Do.NOTHING, None)),  # what is seen may be old
         (record(None, (400, 100), noted=True), cpu(), (Do.ERASE, None)),
+        (record(None, (400, 100), noted=True), cpu(actual="400m", pending="Infeasible: memory"), (Do.NOTHING, None)),
+        (record(None, (400, 100), noted=True), cpu(actual="100m", pending="Infeasible: memory"), (Do.ERASE, None)),
+        (record(None, (400, 100), noted=True), cpu(actual="400m"), (Do.ERASE, None)),  # the kubelet is about to
+        (record(None, noted=True), cpu(actual="400m", pending="Deferred: another's"), (Do.ERASE, None)),
         (record(400, (100, 400), noted=True), cpu("250m"), (Do.GIVE_UP, None)),  # somebody else
         (record(None, (100, 400), noted=True), cpu("250m"), (Do.GIVE_UP, None)),
         (record(400, (100, 400), noted=True), cpu(""), (Do.GIVE_UP, None)),
@@ -235,6 +239,8 @@ def test_a_refusal_counts_while_something_of_ours_is_asked_for() -> None:
     assert refused(record(400, (100, 400)), pending) == "Infeasible: too much"
     assert refused(record(None, (100, 400)), pending) is None
     assert refused(record(400), cpu(pending="Deferred: another's")) is None
+    assert refused(record(400, (100, 400)), replace(pending, actual="200m")) == "Infeasible: too much"
+    assert refused(record(400, (100, 400)), replace(pending, actual="400m")) is None  # it is about another resource
 
 
 def leave_in_journal(resizer: Resizer, folder: Path, known: Record) -> None:

@@ -1,4 +1,4 @@
-"""Requests whose restore a server refuses: each is said once, and asked for ever more rarely."""
+"""Requests whose restore a server or a kubelet refuses: each is said once, and asked for ever more rarely."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from k8s_toy_server import Quiet, answering
 from qioi.controller.guard.journal import Journal
 from qioi.kubernetes.client import Api, Object
 from qioi.kubernetes.pods import read_pod, slim
-from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, PENDING
 from qioi.kubernetes.resizer import FORBIDDEN_PAUSE, NAME, REFUSED_PAUSE, Resizer
 from qioi.kubernetes.resizes import PAUSE, entry_of, left_over
 
@@ -281,3 +281,27 @@ def test_a_value_of_ours_that_somebody_else_sets_again_stays_theirs(api: Api, se
         node.pods["peer0"] = raised("peer0", cpu=cpu)
         assert node.times(node.now + 2 * FORBIDDEN_PAUSE) == []
         assert not node.resizer.powerless
+
+
+def test_a_restored_request_that_its_kubelet_does_not_apply_stays_on_record(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It applies a pod's resources together, and somebody has asked for more memory than the node has."""
+    server.status = 200
+    node = Node(api, tmp_path, "peer0")
+    node.leave_in_journal("peer0")
+    node.times(1.0)
+    restored = raised("peer0", cpu="100m")
+    status = restored["status"]
+    status["containerStatuses"][0]["resources"] = {"requests": {"cpu": "400m"}}
+    status["conditions"] = [{"type": PENDING, "reason": "Infeasible", "message": "Node didn't have enough: memory"}]
+    node.pods["peer0"] = restored
+    assert node.times(4 * PAUSE) == []
+    assert (tmp_path / "requests").exists()
+    said = "request: restored, but its kubelet keeps 400m: Infeasible: Node didn't have enough: memory"
+    assert [one.getMessage() for one in caplog.records] == [f"fab/peer0: {said}"]
+    assert node.resizer.problem("peer0") == said
+    status["conditions"] = []
+    node.times(5 * PAUSE)
+    assert (node.resizer.record("peer0"), node.resizer.problem("peer0")) == (None, None)
+    assert not (tmp_path / "requests").exists()
