@@ -120,8 +120,8 @@ class Cluster:
         return self._objects
 
     def followed(self) -> bool:
-        """Whether the copy of the pods is up to date with the API server."""
-        return self.pods.problem is None
+        """Whether the copy of the pods is up to date with the API server; there is none before the first list."""
+        return self._pods_listed and self.pods.problem is None
 
     def close(self) -> None:
         """Stop following."""

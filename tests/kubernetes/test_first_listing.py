@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -147,3 +148,20 @@ def test_a_server_that_never_answers_holds_no_share_for_good(site: ToySite, clus
     start(site, cluster)
     site.run(int(LISTING_PATIENCE) + 1)
     assert site.weight(GROUP) == 100
+
+
+def test_pods_are_followed_once_their_list_is_taken_in(api: Api, server: Server, tmp_path: Path) -> None:
+    """Else those of which a killed daemon has left a record would seem to be gone."""
+    found: list[tuple[bool, int]] = []
+
+    class Watched(Cluster):
+        def _take_pods(self, objects: Mapping[str, Object]) -> None:
+            found.append((self.followed(), len(self.objects_by_uid())))
+            super()._take_pods(objects)
+
+    server.away, server.pods = set(), [pod_object()]
+    with closing(Watched(api, "n1", tmp_path / "cgroup", str(tmp_path / "logs"))) as cluster:
+        cluster.start()
+        until(cluster.followed, what="the pods are followed")
+        assert len(cluster.objects_by_uid()) == 1
+    assert found[0] == (False, 0)
