@@ -32,7 +32,10 @@ LEAST, EACH = 30.0, 0.2
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """When policies were last looked at: those of ``watched`` namespaces just now, all others at ``listed``."""
+    """When policies were last looked at: those of ``watched`` namespaces just now, all others at ``listed``.
+
+    A namespace that is followed is not ``watched`` while what is told of it may have been made some time before.
+    """
 
     listed: float = float("-inf")  # a monotonic time
     watched: frozenset[str] = frozenset()
@@ -155,8 +158,9 @@ class PolicyWatch:
         policies = {name: one for name, one in self._listed.items() if one["metadata"]["namespace"] not in self._copies}
         for copy in self._copies.values():
             policies |= copy
+        watched = frozenset(name for name in self._copies if self._followed[name].is_live)
         try:
-            self._changed(policies, Looks(self._listed_at, frozenset(self._copies)))
+            self._changed(policies, Looks(self._listed_at, watched))
         except Exception:  # whatever is made of the policies must not end the thread
             log.exception("kubernetes policies")
 

@@ -26,6 +26,8 @@ log = logging.getLogger("qioi")
 #: Seconds before the first attempt, and most seconds between later ones, to reach a server that is away or ends each
 #: stream at once. Each pause varies at random by half.
 RETRY, RETRY_MAX = 0.5, 5.0
+#: Seconds in which a server sends what has changed while it was not followed.
+REPLAY = 5.0
 #: Seconds that the end may take.
 ENDING = 2.0
 #: The HTTP status of a request for which the server has not had enough time.
@@ -61,6 +63,7 @@ class Reflector:
         #: Why the copy may be outdated; ``None`` while changes are followed.
         self.problem: str | None = NOT_ASKED
         self.relists = 0
+        self._resumed = float("-inf")  # the monotonic time at which the last gap in what is followed has ended
 
     def start(self) -> None:
         """Start the thread."""
@@ -70,6 +73,11 @@ class Reflector:
     def is_listed(self) -> bool:
         """Whether the objects that ``changed`` is called with have been listed once; read it in that call."""
         return self.relists > 0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a change comes when it is made: after a gap, those come first that were made meanwhile."""
+        return self.problem is None and time.monotonic() - self._resumed >= REPLAY
 
     def wait(self, seconds: float) -> bool:
         """Wait at most ``seconds`` for the first complete list; return whether there is one."""
@@ -131,7 +139,7 @@ class Reflector:
             if self._stop.is_set():
                 return  # it was stopped before there was a stream that could be closed
             if self.problem is not None:
-                self.problem = None
+                self.problem, self._resumed = None, time.monotonic()
                 self._changed(self._objects)
             for event in watch.events():
                 self._take(str(event.get("type")), event["object"])
@@ -158,6 +166,8 @@ class Reflector:
             objects, version = self._api.list(self._path, self._query, self._slim)
         self._objects = {key(one): one for one in objects}
         self._version = version
+        if self.is_listed:
+            self._resumed = time.monotonic()
         self.relists += 1
         self.problem = None
         self._changed(self._objects)

@@ -188,3 +188,39 @@ def test_a_version_that_is_too_old_is_listed_again(monkeypatch: pytest.MonkeyPat
         until(lambda: reflector.relists == 2)
         until(lambda: api.requests["watch", "200"] > 3)
         assert reflector.relists == 2
+
+
+@pytest.mark.parametrize(
+    ("stream", "told"),
+    [(GONE_LINE, [True, False]), (b"no change\n", [True, False, False])],
+    ids=["listed again", "broken"],
+)
+@pytest.mark.parametrize("over", [False, True])
+def test_what_comes_first_after_a_gap_may_be_old(
+    stream: bytes, told: list[bool], over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a stream that has broken the problem is told, too."""
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
+    monkeypatch.setattr(qioi.kubernetes.reflector, "REPLAY", 0.0 if over else float("inf"))
+    live: list[bool] = []
+    streams = iter([stream])
+    with server(lambda: next(streams, b"")) as api:
+        reflector = Reflector(api, PATH, {}, lambda _: live.append(reflector.is_live))
+        with closing(reflector):
+            reflector.start()
+            until(lambda: len(live) == len(told))
+            until(lambda: api.requests["watch", "200"] > 2)
+    assert live == ([*told[:-1], True] if over else told)
+
+
+def test_policies_whose_changes_may_be_old_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
+    monkeypatch.setattr(qioi.kubernetes.reflector, "REPLAY", float("inf"))
+    watched: list[frozenset[str]] = []
+    streams = iter([GONE_LINE])
+    with (
+        server(lambda: next(streams, b"")) as api,
+        closing(PolicyWatch(api, lambda _, looks: watched.append(looks.watched))) as watch,
+    ):
+        watch.follow({"a"})
+        until(lambda: frozenset("a") in watched and watched[-1] == frozenset())
