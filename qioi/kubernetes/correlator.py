@@ -115,12 +115,12 @@ class Correlator:
     def sent(self, write: Write, now: float) -> None:
         """Note that the server has accepted a request, or will never accept it."""
         waiting = self._waiting.pop(write.key)
-        series = self._series.get(write.key)
-        if series is None or now - series.last >= KEPT:
+        if write.method == "POST":
             self._forget(now)
             path = f"{write.path}/{write.body['metadata']['name']}"
             self._series[write.key] = _Series(path, waiting.count, now)
         else:
+            series = self._series[write.key]
             series.count, series.last = series.count + waiting.count, now
         self._pods.setdefault(write.key[0], Bucket(POD, POD_REFILL)).take(now)
         self._budget.take(now)

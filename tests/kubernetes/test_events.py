@@ -152,6 +152,20 @@ def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
     assert send(correlator, 2 * KEPT) == [("POST", 1)]
 
 
+def test_an_event_may_be_added_to_until_the_server_forgets_it() -> None:
+    """The server's answer to the last request is after that."""
+    correlator = Correlator("n")
+    correlator.take(telling(pod()))
+    send(correlator, 0.0)
+    correlator.take(telling(pod()))
+    write = correlator.next(KEPT - 0.1)
+    assert write is not None
+    assert write.method == "PATCH"
+    correlator.sent(write, KEPT + 0.1)
+    correlator.take(telling(pod()))
+    assert send(correlator, KEPT + 1.0) == [("PATCH", 3)]
+
+
 def test_what_waits_is_bounded_and_the_oldest_goes_first() -> None:
     correlator = Correlator("n")
     for number in range(WAITING + 1):
