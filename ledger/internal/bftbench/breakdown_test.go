@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qioi/qioi/ledger/internal/bftbench/replica"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/resultfile"
 	"github.com/qioi/qioi/ledger/internal/stage"
@@ -47,6 +48,38 @@ func TestTheBreakdownIsOfAllReplicas(t *testing.T) {
 	assert.Equal(t, []string{"input", "0", "-", "0.000", "0%", "0", "-"}, strings.Fields(lines[2]), "without a queue")
 	assert.Equal(t, []string{"batch", "40", "200.000", "50.000", "80%", "2", "4.0", "of", "16384"}, strings.Fields(lines[3]))
 	assert.Equal(t, "execute     the worker does it", lines[5])
+}
+
+// TestAReplicaCountsByItsOwnClock: one that is asked early and late, and one that is asked as the window begins and ends,
+// work alike.
+func TestAReplicaCountsByItsOwnClock(t *testing.T) {
+	var before, after samples
+	for _, seconds := range []float64{20, 10} {
+		before.of = append(before.of, replica.Sample{At: 100, Stages: stages(stage.Sample{Name: stage.Batch, Threads: 1, Capacity: 64})})
+		after.of = append(after.of, replica.Sample{
+			At: 100 + seconds, Process: stage.Process{CPU: 0.5 * seconds, System: 0.25 * seconds},
+			Stages: stages(stage.Sample{
+				Name: stage.Batch, Threads: 1, Capacity: 64,
+				Units: int64(40 * seconds), Known: int64(40 * seconds), Busy: 0.75 * seconds, CPU: 0.5 * seconds, Waited: 3 * seconds,
+			}),
+		})
+	}
+	s := &session{members: make([]member, 2), breakdown: true}
+	found := &Result{Throughput: 1000, Seconds: 10, Stages: map[string]float64{}}
+	s.addReplicas(found, before, after)
+	for _, one := range found.Replicas {
+		assert.InDelta(t, 500, one.CPU, 1e-6)
+		assert.InDelta(t, 250, one.System, 1e-6)
+		assert.InDelta(t, 500, one.Stages[1].CPU, 1e-6)
+		assert.InDelta(t, 0.75, one.Stages[1].Saturation, 1e-6)
+		assert.InDelta(t, 3, one.Stages[1].Queue, 1e-6)
+	}
+	assert.InDelta(t, 1000, found.Stages[stage.Batch], 1e-6)
+	all := found.Breakdown[1]
+	assert.InDelta(t, 80, all.Rate, 1e-6)
+	assert.InDelta(t, 0.75, all.Saturation, 1e-6)
+	assert.InDelta(t, 3, all.Queue, 1e-6)
+	assert.InDelta(t, 75, all.Wait, 1e-6)
 }
 
 // TestARunTellsItsBreakdown as text and as JSON.

@@ -265,6 +265,13 @@ func (s *session) samples() (all samples) {
 	return all
 }
 
+// part is so much of what a stage has counted.
+func part(s stage.Sample, of float64) stage.Sample {
+	s.Busy, s.CPU, s.Waited = s.Busy*of, s.CPU*of, s.Waited*of
+	s.Units = int64(math.Round(float64(s.Units) * of))
+	return s
+}
+
 func (s *session) result(seen clients.Measured, elapsed time.Duration) *Result {
 	h := seen.Latency
 	at := func(p float64) float64 { return float64(h.ValueAtPercentile(p)) / 1000 }
@@ -276,12 +283,15 @@ func (s *session) result(seen clients.Measured, elapsed time.Duration) *Result {
 	}
 }
 
-// addReplicas says what each replica used per transaction.
+// addReplicas says what each replica used per transaction. Replicas are asked one after the other, before and after the
+// clients' window, and under a quota they answer late. So each counts by its own clock, and a part of that as long as
+// the window.
 func (s *session) addReplicas(found *Result, before, after samples) {
-	done := found.Throughput * found.Seconds
 	counted := make([][]stage.Sample, len(s.members))
 	for i := range s.members {
 		a, b := after.of[i], before.of[i]
+		seconds := a.At - b.At
+		done := found.Throughput * seconds
 		one := Replica{
 			ID: bft.ID(i + 1), CPU: 1e6 * (a.Process.CPU - b.Process.CPU) / done, System: 1e6 * (a.Process.System - b.Process.System) / done,
 			Memory: a.Process.Memory, Dropped: a.Dropped - b.Dropped, Refused: a.Refused - b.Refused,
@@ -289,8 +299,8 @@ func (s *session) addReplicas(found *Result, before, after samples) {
 		rest := one.CPU
 		for j := range a.Stages {
 			d := a.Stages[j].Since(b.Stages[j])
-			st := Stage{Name: d.Name, Threads: d.Threads, Saturation: d.Saturation(found.Seconds), CPU: 1e6 * d.CPU / done, Queue: d.Queue(found.Seconds)}
-			counted[i], one.Stages = append(counted[i], d), append(one.Stages, st)
+			st := Stage{Name: d.Name, Threads: d.Threads, Saturation: d.Saturation(seconds), CPU: 1e6 * d.CPU / done, Queue: d.Queue(seconds)}
+			counted[i], one.Stages = append(counted[i], part(d, found.Seconds/seconds)), append(one.Stages, st)
 			found.Stages[st.Name] += st.CPU
 			rest -= st.CPU
 		}

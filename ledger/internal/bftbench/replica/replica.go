@@ -13,6 +13,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -37,6 +38,7 @@ type Config struct {
 
 // Replica is one. Its methods are for one goroutine, but for Sample.
 type Replica struct {
+	made     time.Time
 	cfg      Config
 	protocol protocol.Protocol
 	suite    auth.Suite
@@ -81,7 +83,7 @@ func New(cfg Config) (*Replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Replica{cfg: cfg, protocol: p, meters: map[string]*stage.Meter{}, replicas: map[bft.ID]*target{}, machines: map[int]*target{}}
+	r := &Replica{made: time.Now(), cfg: cfg, protocol: p, meters: map[string]*stage.Meter{}, replicas: map[bft.ID]*target{}, machines: map[int]*target{}}
 	if r.suite, err = auth.New(cfg.Keys, auth.Party(cfg.ID)); err != nil {
 		return nil, err
 	}
@@ -235,6 +237,7 @@ func (r *Replica) Run(ctx context.Context) error {
 
 // Sample is what the replica has counted.
 type Sample struct {
+	At       float64 // seconds since the replica was made
 	Stages   []stage.Sample
 	Process  stage.Process
 	Dropped  int64
@@ -244,7 +247,7 @@ type Sample struct {
 
 // Sample reads it. Any goroutine may ask.
 func (r *Replica) Sample() Sample {
-	s := Sample{Process: stage.Self(), Dropped: r.dropped.Load(), Refused: r.refused.Load(), Executed: r.executor.done.Load()}
+	s := Sample{At: time.Since(r.made).Seconds(), Process: stage.Self(), Dropped: r.dropped.Load(), Refused: r.refused.Load(), Executed: r.executor.done.Load()}
 	for _, m := range r.Meters() {
 		s.Stages = append(s.Stages, m.Sample())
 	}
