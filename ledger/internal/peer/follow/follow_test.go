@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -107,6 +108,69 @@ func serve(t *testing.T, o streampb.StreamServer, more ...*newest) string {
 	return l.Addr().String()
 }
 
+// following is a peer that follows orderers until it is stopped, at the latest by the test's end.
+type following struct {
+	*chain.Chain
+	t     *testing.T
+	ctx   context.Context
+	ended chan error // with what its follower has ended
+	stop  func()     // and waits for all that it runs
+}
+
+// follows runs a peer. Its follower sees the chain as it is wrapped.
+func follows(t *testing.T, w *peertest.World, f *follow.Follower, wrapped ...func(*chain.Chain) follow.Chain) *following {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	t.Cleanup(cancel)
+	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
+	require.NoError(t, err)
+	f.Name, f.Signer, f.Chain = cmp.Or(f.Name, "peer0"), w.Signer("Org1MSP", "peer"), c
+	for _, wrap := range wrapped {
+		f.Chain = wrap(c)
+	}
+	p := &following{Chain: c, t: t, ctx: ctx, ended: make(chan error, 1)}
+	var group sync.WaitGroup
+	group.Go(func() { assert.NoError(t, c.Run(ctx)) })
+	group.Go(func() { p.ended <- f.Run(ctx) })
+	p.stop = sync.OnceFunc(func() {
+		cancel()
+		group.Wait()
+		select {
+		case err := <-p.ended:
+			assert.NoError(t, err)
+		default: // the test has seen it
+		}
+		assert.NoError(t, c.Close())
+	})
+	t.Cleanup(p.stop)
+	return p
+}
+
+// has waits until the peer has these transactions, five to a block.
+func (p *following) has(ids []string) {
+	p.t.Helper()
+	for i, id := range ids {
+		s, err := p.Status(p.ctx, id)
+		require.NoError(p.t, err)
+		assert.Equal(p.t, chain.Status{Position: chain.Position{Block: uint64(1 + i/5), Tx: uint64(i % 5)}}, s)
+	}
+}
+
+// hasSealed waits until the peer has this many blocks, the first one included.
+func (p *following) hasSealed(blocks uint64) {
+	p.t.Helper()
+	for p.Height() < blocks {
+		changed := p.UntilChanged()
+		if p.Height() < blocks {
+			select {
+			case <-changed:
+			case <-p.ctx.Done():
+				p.t.Fatal("the last seal did not arrive")
+			}
+		}
+	}
+}
+
 // order makes blocks of five transactions each: their ids, and what an orderer sends.
 func order(w *peertest.World, blocks int) (ids []string, sent [][]*streampb.Item) {
 	sealer := w.NewOrderer()
@@ -132,32 +196,10 @@ func TestFailover(t *testing.T) {
 	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{"127.0.0.1:1", listen(t, one), listen(t, two)}})
 	ids, items := order(w, 4)
 	one.items, two.items = items, items
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
-	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
-	require.NoError(t, err)
-	var group sync.WaitGroup
-	group.Add(2)
-	go func() { defer group.Done(); assert.NoError(t, c.Run(ctx)) }()
-	f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: c}
-	go func() { defer group.Done(); assert.NoError(t, f.Run(ctx)) }()
-	for i, id := range ids {
-		s, err := c.Status(ctx, id)
-		require.NoError(t, err)
-		assert.Equal(t, chain.Status{Position: chain.Position{Block: uint64(1 + i/5), Tx: uint64(i % 5)}}, s)
-	}
-	for c.Height() < 5 {
-		changed := c.UntilChanged()
-		if c.Height() < 5 {
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				t.Fatal("the last seal did not arrive")
-			}
-		}
-	}
-	cancel()
-	group.Wait()
-	require.NoError(t, c.Close())
+	p := follows(t, w, &follow.Follower{})
+	p.has(ids)
+	p.hasSealed(5)
+	p.stop()
 	assert.Positive(t, one.times())
 	assert.Positive(t, two.times())
 }
@@ -173,22 +215,12 @@ func TestMovesToTheLeader(t *testing.T) {
 	ids, items := order(w, 4)
 	one.items, two.items, leader.items = items, items, items
 	for _, peer := range []string{"peer0", "peer1"} { // these two begin at different orderers
-		ctx, cancel := context.WithTimeout(context.Background(), longest)
-		c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
-		require.NoError(t, err)
-		var group sync.WaitGroup
-		group.Add(2)
-		go func() { defer group.Done(); assert.NoError(t, c.Run(ctx)) }()
-		f := &follow.Follower{Name: peer, Signer: w.Signer("Org1MSP", "peer"), Chain: c}
-		go func() { defer group.Done(); assert.NoError(t, f.Run(ctx)) }()
-		for _, id := range ids {
-			_, err := c.Status(ctx, id)
-			require.NoError(t, err)
-		}
-		cancel()
-		group.Wait()
-		require.NoError(t, c.Close())
+		p := follows(t, w, &follow.Follower{Name: peer})
+		p.has(ids)
+		p.stop()
 	}
+	leader.mu.Lock()
+	defer leader.mu.Unlock()
 	require.Len(t, leader.asked, 2)
 	fresh := chain.Position{Block: 1}
 	assert.False(t, leader.asked[0] == fresh && leader.asked[1] == fresh, "one of them was sent on in the middle of the order")
@@ -232,35 +264,19 @@ func TestALyingOrdererIsLeft(t *testing.T) {
 				w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: addresses})
 				ids, items := order(w, 3)
 				liar.items, other.items = [][]*streampb.Item{lie(w, slices.Clone(items[0])), items[1], items[2]}, items
-				ctx, cancel := context.WithTimeout(context.Background(), longest)
-				defer cancel()
-				c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
-				require.NoError(t, err)
-				var group sync.WaitGroup
-				group.Go(func() { assert.NoError(t, c.Run(ctx)) })
-				f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: c}
-				ended := make(chan error, 1)
-				go func() { ended <- f.Run(ctx) }()
+				p := follows(t, w, &follow.Follower{})
 				if honest {
-					for i, id := range ids {
-						s, err := c.Status(ctx, id)
-						require.NoError(t, err)
-						assert.Equal(t, chain.Status{Position: chain.Position{Block: uint64(1 + i/5), Tx: uint64(i % 5)}}, s)
-					}
+					p.has(ids)
 					for _, item := range liar.items[0] {
 						if msg, err := protoutil.ParseEnvelope(item.GetTx()); err == nil && !slices.Contains(ids, msg.Channel.TxId) {
-							_, err := c.Find(msg.Channel.TxId)
+							_, err := p.Find(msg.Channel.TxId)
 							assert.ErrorIs(t, err, chain.ErrNotFound)
 						}
 					}
-					cancel()
-					require.NoError(t, <-ended)
 				} else {
-					require.ErrorContains(t, <-ended, "no orderer sends what fits this peer's chain")
-					cancel()
+					require.ErrorContains(t, <-p.ended, "no orderer sends what fits this peer's chain")
 				}
-				group.Wait()
-				require.NoError(t, c.Close())
+				p.stop()
 				assert.Positive(t, liar.times())
 			})
 		}
@@ -337,20 +353,13 @@ func TestNoOrdererIsNamed(t *testing.T) {
 	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{listen(t, o)}})
 	ids, items := order(w, 1)
 	o.items = items
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
-	defer cancel()
-	c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
-	require.NoError(t, err)
-	var group sync.WaitGroup
-	group.Go(func() { assert.NoError(t, c.Run(ctx)) })
-	u := &unnamed{Chain: c}
-	f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: u}
-	group.Go(func() { assert.NoError(t, f.Run(ctx)) })
+	var u *unnamed
+	p := follows(t, w, &follow.Follower{}, func(c *chain.Chain) follow.Chain {
+		u = &unnamed{Chain: c}
+		return u
+	})
 	require.Eventually(t, func() bool { return u.asked.Load() > 1 }, longest, 10*time.Millisecond)
 	u.named.Store(true)
-	_, err = c.Status(ctx, ids[4])
-	require.NoError(t, err)
-	cancel()
-	group.Wait()
-	require.NoError(t, c.Close())
+	p.has(ids)
+	p.stop()
 }

@@ -1,7 +1,6 @@
 package follow_test
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
-	"github.com/qioi/qioi/ledger/internal/peer/chain"
 	"github.com/qioi/qioi/ledger/internal/peer/follow"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -136,28 +134,15 @@ func TestWordsOfOthersTellOfCommits(t *testing.T) {
 			}
 			c.lie(liar, w)
 
-			ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-			defer cancel()
-			ch, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
-			require.NoError(t, err)
-			var group sync.WaitGroup
-			group.Go(func() { assert.NoError(t, ch.Run(ctx)) })
-			f := &follow.Follower{Name: "peer0", Signer: w.Signer("Org1MSP", "peer"), Chain: ch, Patience: time.Hour}
-			group.Go(func() { assert.NoError(t, f.Run(ctx)) })
-			for i, id := range ids {
-				s, err := ch.Status(ctx, id)
-				require.NoError(t, err)
-				assert.Equal(t, chain.Status{Position: chain.Position{Block: 1, Tx: uint64(i)}}, s)
-			}
-			assert.EqualValues(t, 1, ch.Height(), "no seal has come")
+			p := follows(t, w, &follow.Follower{Patience: time.Hour})
+			p.has(ids)
+			assert.EqualValues(t, 1, p.Height(), "no seal has come")
 			if read, _ := liar.times(); c.read {
 				assert.True(t, read == 1 || liar.leaves, "it is not followed again")
 			} else {
 				require.Eventually(t, func() bool { _, heard := liar.times(); return heard > 0 }, time.Minute, time.Millisecond)
 			}
-			cancel()
-			group.Wait()
-			require.NoError(t, ch.Close())
+			p.stop()
 		})
 	}
 }
