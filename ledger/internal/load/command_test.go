@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
@@ -57,8 +58,17 @@ func TestASignalWhileItBeginsIsNotLost(t *testing.T) {
 		cmd := exec.Command(program)
 		cmd.Env = append(os.Environ(), commandEnv+"="+network)
 		require.NoError(t, cmd.Start())
-		pipe, err := os.OpenFile(network, os.O_WRONLY, 0) // it has begun to read, and waits
-		require.NoError(t, err)
+		t.Cleanup(func() {
+			if cmd.ProcessState == nil {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			}
+		})
+		var pipe *os.File
+		require.Eventually(t, func() bool { // it has begun to read, and waits
+			pipe, err = os.OpenFile(network, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+			return err == nil
+		}, time.Minute, time.Millisecond)
 		require.NoError(t, cmd.Process.Signal(ending))
 		_ = cmd.Wait() // it says that it was killed
 		require.NoError(t, pipe.Close())

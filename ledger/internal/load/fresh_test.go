@@ -87,16 +87,30 @@ func TestCtrlCWaitsForProcessesToo(t *testing.T) {
 	cmd.Env = append(os.Environ(), onceEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
+	ended := make(chan struct{})
+	go func() {
+		err = cmd.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
-		if cmd.ProcessState == nil { // once it was waited for, its number may be another's
+		select {
+		case <-ended: // its number may be another's
+		default:
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-ended
 		}
 	})
-	<-under
-	<-under
+	for range 2 {
+		select {
+		case <-under:
+		case <-ended:
+			t.Fatal("it has ended by itself: ", err)
+		}
+	}
 	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
 	close(interrupted)
-	require.NoError(t, cmd.Wait())
+	<-ended
+	require.NoError(t, err)
 	var r Result
 	text, err := os.ReadFile(result)
 	require.NoError(t, err)

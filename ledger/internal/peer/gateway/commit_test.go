@@ -42,11 +42,12 @@ func TestCommitStatusIsToldBeforeAndAfter(t *testing.T) {
 		status *gatewaypb.CommitStatusResponse
 		err    error
 	}
-	early := make(chan told)
+	early, question := make(chan told, 1), f.ask(second)
 	go func() {
-		got, err := f.client.CommitStatus(context.Background(), f.ask(second))
+		got, err := f.client.CommitStatus(context.Background(), question)
 		early <- told{got, err}
 	}()
+	require.Eventually(t, func() bool { return f.ledger.waiting.Load() == 1 }, time.Minute, time.Millisecond)
 	f.ledger.add(f.World, nil, one)
 	late, err := f.client.CommitStatus(context.Background(), f.ask(first))
 	require.NoError(t, err)

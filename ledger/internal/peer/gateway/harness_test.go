@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -139,6 +140,8 @@ type ledger struct {
 	fates  map[string]peerpb.TxValidationCode
 	at     map[string]uint64
 	damage error // of BlockOf
+
+	waiting atomic.Int64 // calls that wait for a block
 }
 
 func (l *ledger) Bundle(channel string) *channelconfig.Bundle {
@@ -176,10 +179,14 @@ func (l *ledger) until(ctx context.Context, ready func() bool) error {
 		if ok {
 			return nil
 		}
+		l.waiting.Add(1)
 		select {
 		case <-grown:
 		case <-ctx.Done():
-			return ctx.Err()
+		}
+		l.waiting.Add(-1)
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 	}
 }

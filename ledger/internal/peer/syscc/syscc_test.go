@@ -77,15 +77,31 @@ func (r *rig) seal(txs ...[]byte) {
 // ask sends a proposal of client (nil: Org1MSP's) and gives its response.
 func (r *rig) ask(client *identity.SigningIdentity, channelID, chaincode string, args ...string) *peerpb.ProposalResponse {
 	r.T.Helper()
+	return r.begin(client, channelID, chaincode, args...)()
+}
+
+// begin sends a proposal of client (nil: Org1MSP's). What it gives waits for the response.
+func (r *rig) begin(client *identity.SigningIdentity, channelID, chaincode string, args ...string) func() *peerpb.ProposalResponse {
+	r.T.Helper()
 	signed, _ := r.Propose(peertest.Proposal{
 		Chaincode: chaincode, Client: client, Args: args,
 		Change: func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.ChannelId = channelID },
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	answer, err := r.endorser.ProcessProposal(ctx, signed)
-	require.NoError(r.T, err)
-	return answer
+	var answer *peerpb.ProposalResponse
+	var err error
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		answer, err = r.endorser.ProcessProposal(ctx, signed)
+	}()
+	return func() *peerpb.ProposalResponse {
+		r.T.Helper()
+		defer cancel()
+		<-answered
+		require.NoError(r.T, err)
+		return answer
+	}
 }
 
 // answered reads what a query gave.
@@ -103,10 +119,9 @@ func TestLedgerQueries(t *testing.T) {
 	_, err := r.chain.Status(context.Background(), second)
 	require.NoError(t, err)
 	// Both are committed, and their block is still open: a client that has heard of its commit finds it.
-	found := make(chan *peerpb.ProposalResponse, 1)
-	go func() { found <- r.ask(nil, peertest.Channel, "qscc", "GetTransactionByID", peertest.Channel, second) }()
+	found := r.begin(nil, peertest.Channel, "qscc", "GetTransactionByID", peertest.Channel, second)
 	r.seal(one, two)
-	tx := answered(t, <-found, &peerpb.ProcessedTransaction{})
+	tx := answered(t, found(), &peerpb.ProcessedTransaction{})
 	raw, err := proto.Marshal(tx.TransactionEnvelope)
 	require.NoError(t, err)
 	assert.Equal(t, two, raw)
