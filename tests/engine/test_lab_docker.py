@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from engine_site import EngineSite
 from ports import reserved
-from waiting import until
+from waiting import PATIENCE, until
 
 from qioi.commands.lab import command
 from qioi.discovery.docker import DockerDiscovery
@@ -66,6 +68,16 @@ def containers(engine: EngineSite) -> dict[str, str]:
         return {one["Labels"]["io.qioi.lab.name"]: one["State"] for one in found}
     finally:
         client.close()
+
+
+@contextmanager
+def running(*words: object, **more: Any) -> Iterator[subprocess.Popen[str]]:
+    """Run a command, which does not outlive a test that fails."""
+    with subprocess.Popen([str(word) for word in words], text=True, **more) as run:
+        try:
+            yield run
+        finally:
+            run.kill()
 
 
 def spotless(engine: EngineSite, folder: Path) -> None:
@@ -128,22 +140,22 @@ def test_a_load_runs_in_a_container_with_its_fixed_share(
     result = tmp_path / "results" / "load.json"
     result.parent.mkdir()
     ending = ["--duration", "3s", "--json", "results/load.json"]
-    run = subprocess.Popen([str(word) for word in (*words, *ending)], cwd=tmp_path, text=True, stdout=subprocess.PIPE)
     name = f"{Lab(folder).tree.name}-{CLIENT_GROUP}"
-    until(lambda: containers(engine).get(CLIENT_GROUP) == "running" or run.poll() is not None)
-    assert engine.record(name) == CLIENT_SHARES
-    output, _ = run.communicate(timeout=120)
-    assert run.returncode == 0
+    with running(*words, *ending, cwd=tmp_path, stdout=subprocess.PIPE) as run:
+        until(lambda: containers(engine).get(CLIENT_GROUP) == "running" or run.poll() is not None)
+        assert engine.record(name) == CLIENT_SHARES
+        output, _ = run.communicate(timeout=PATIENCE)
+        assert run.returncode == 0
     assert "throughput" in output
     assert json.loads(result.read_text())["committed"] > 0
     assert CLIENT_GROUP not in containers(engine)
-    run = subprocess.Popen([str(word) for word in (*words, "--duration", "300s")], text=True)
-    until(lambda: containers(engine).get(CLIENT_GROUP) == "running" or run.poll() is not None)
-    run.send_signal(signal.SIGINT)
-    assert run.wait(60) != 0
+    with running(*words, "--duration", "300s") as run:
+        until(lambda: containers(engine).get(CLIENT_GROUP) == "running" or run.poll() is not None)
+        run.send_signal(signal.SIGINT)
+        assert run.wait(PATIENCE) != 0
     assert CLIENT_GROUP not in containers(engine)
     bad = subprocess.run(
-        [str(word) for word in (*words, "--nosuch")], capture_output=True, text=True, check=False, timeout=60
+        [str(word) for word in (*words, "--nosuch")], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert bad.returncode not in (0, None)
     assert "nosuch" in bad.stderr
@@ -161,10 +173,10 @@ def test_an_up_that_is_ended_half_way_leaves_nothing_that_down_does_not_find(
     engine: EngineSite, folder: Path, port: int, number: signal.Signals
 ) -> None:
     words = [sys.executable, "-m", "qioi.cli", "lab", "up", "--runtime", "docker", "--dir", folder]
-    run = subprocess.Popen([str(word) for word in (*words, "--base-port", port)], stdout=subprocess.DEVNULL)
-    until(lambda: len(containers(engine)) >= 3 or run.poll() is not None)
-    run.send_signal(number)
-    assert run.wait(60) != 0
+    with running(*words, "--base-port", port, stdout=subprocess.DEVNULL) as run:
+        until(lambda: len(containers(engine)) >= 3 or run.poll() is not None)
+        run.send_signal(number)
+        assert run.wait(PATIENCE) != 0
     if number == signal.SIGKILL:
         assert containers(engine) != {}
         assert qioi("down", "--dir", folder).exit_code == 0
@@ -213,12 +225,9 @@ def test_a_demo_that_is_killed_takes_its_containers_with_it(
 ) -> None:
     words = [sys.executable, "-m", "qioi.cli", "demo", "--runtime", "docker", "--dir", folder, "--base-port", port]
     words += ["--rate", "20", "--sysbench", "1", "--output", tmp_path / "out"]
-    with (tmp_path / "log").open("w") as log:
-        demo = subprocess.Popen([str(word) for word in words], stdout=log, stderr=log)
-    until(lambda: containers(engine).get("client") == "running" or demo.poll() is not None)
-    assert demo.poll() is None, (tmp_path / "log").read_text()
-    demo.kill()
-    demo.wait()
+    with (tmp_path / "log").open("w") as log, running(*words, stdout=log, stderr=log) as demo:
+        until(lambda: containers(engine).get("client") == "running" or demo.poll() is not None)
+        assert demo.poll() is None, (tmp_path / "log").read_text()
     until(lambda: not folder.exists())
     spotless(engine, folder)
 

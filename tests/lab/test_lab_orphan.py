@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,21 @@ def test_a_lab_that_has_come_meanwhile_is_left_alone(left: Path) -> None:
 
 @pytest.mark.slow
 def test_one_that_comes_while_it_waits_is_left_alone(left: Path) -> None:
-    with Lab(left).locked():
+    with ExitStack() as released:
+        released.enter_context(Lab(left).locked())
         words = ["-m", "qioi.lab.orphan_cleanup", str(left), marker_of(left)]
         waiting = subprocess.Popen([sys.executable, *words])
-        time.sleep(2)
-        os.utime(left / MARKER, ns=(1, 1))
-    assert waiting.wait(PATIENCE) == 0
+        try:
+            until(lambda: lock.lock_folder() in opened_below(waiting.pid) or waiting.poll() is not None)
+            os.utime(left / MARKER, ns=(1, 1))
+            released.close()
+            assert waiting.wait(PATIENCE) == 0
+        finally:
+            waiting.kill()
+            waiting.wait()
     assert left.exists()
+
+
+def opened_below(pid: int) -> set[Path]:
+    """Name the folders of the files that a process has open."""
+    return {Path(one).resolve().parent for one in Path(f"/proc/{pid}/fd").iterdir()}
