@@ -25,7 +25,7 @@ from qioi.commands.options import plain_console, table_option, text_option
 from qioi.commands.printing import Group
 from qioi.kubernetes.reports import ALIVE, DRY_RUN, HEARTBEAT, KUBELET, NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, milli, original_of, read_request
-from qioi.kubernetes.resizes import erasure, is_raised, left_over, replacement
+from qioi.kubernetes.resizes import erasure, is_raised, kept_raised, left_over, replacement
 
 Policy = Mapping[str, Any]
 POLICIES = "isolationpolicies.qioi.io"
@@ -133,6 +133,8 @@ def put_back(kubectl: Sequence[str], one: Mapping[str, Any]) -> str:
     if not is_raised(cpu):
         said = f"annotation {ORIGINAL_ANNOTATION} {cpu.original!r}"
         raise KubectlError(f"{said}: QiOi only raises, and it asks for {cpu.asked or 'no CPU'}: left as it is")
+    if (why := kept_raised(record, cpu)) is not None:
+        raise KubectlError(f"its request is {cpu.asked} again, but its kubelet keeps {cpu.actual}: {why}")
     patch = ["patch", "pod", record.name, "-n", record.namespace, "--type", "json"]
     if milli(cpu.asked) != record.found:
         change = replacement(record, cpu, record.original)

@@ -164,7 +164,7 @@ class Cluster:
     def _take_policies(self, objects: Mapping[str, Object], looks: Looks) -> None:
         judged = self._judge.judge(objects.values())
         with self._lock:
-            self.reports.take(judged, self._clock(), looks.watched)
+            self.reports.take(judged, self._clock(), looks)
             self._judged, self._looks = judged, looks
             self._refresh()
 

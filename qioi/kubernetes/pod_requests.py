@@ -64,7 +64,8 @@ class PodRequests:
                 continue
             why = self._resizer.takes(pod)
             if why is not None:
-                self.why_files[name] = f"{why}: its files are written instead"
+                once = "once its request is restored, " if self._resizer.record(pod.uid) is not None else ""
+                self.why_files[name] = f"{why}: {once}its files are written instead"
             elif name in self._by_request:
                 taken[name] = pod.uid
                 asked[name] = one.shares if one.changes else one.previous

@@ -34,11 +34,12 @@ LEAST, EACH = 30.0, 0.2
 class Looks:
     """When policies were last looked at: those of ``watched`` namespaces just now, all others at ``listed``.
 
-    A namespace that is followed is not ``watched`` while what is told of it may have been made some time before.
+    ``live`` are those of the ``watched`` ones whose changes come when they are made.
     """
 
     listed: float = float("-inf")  # a monotonic time
     watched: frozenset[str] = frozenset()
+    live: frozenset[str] = frozenset()
 
     @property
     def is_listed(self) -> bool:
@@ -158,9 +159,9 @@ class PolicyWatch:
         policies = {name: one for name, one in self._listed.items() if one["metadata"]["namespace"] not in self._copies}
         for copy in self._copies.values():
             policies |= copy
-        watched = frozenset(name for name in self._copies if self._followed[name].is_live)
+        live = frozenset(name for name in self._copies if self._followed[name].is_live)
         try:
-            self._changed(policies, Looks(self._listed_at, watched))
+            self._changed(policies, Looks(self._listed_at, frozenset(self._copies), live))
         except Exception:  # whatever is made of the policies must not end the thread
             log.exception("kubernetes policies")
 

@@ -4,7 +4,8 @@ Clocks of nodes may differ, so a report's age counts from its arrival here. A no
 (:data:`~qioi.kubernetes.reports.RENEW`). A report that is not renewed ages, and is dropped :data:`FORGET` seconds after
 its arrival: the control laws then have no input, so they hold, and return to the default. Of a report that was there
 before a policy was first read nobody knows how old it is, so it counts once it is renewed. The same holds for what a
-list brings, which may be minutes after the one before: only under a watch does a report come when it is made.
+list brings, which may be minutes after the one before, and for what comes first after a gap in a watch: only under a
+watch that goes on does a report come when it is made. Until then the report before it counts, for as long as it would.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from qioi.kubernetes.policies import Judged
+from qioi.kubernetes.policy_watch import Looks
 from qioi.kubernetes.reports import ALIVE, IDLE, RENEW
 from qioi.model import ChannelReading, Component, LeaderChange, Role
 from qioi.monitor.commits.sources import Channels, SourceState
@@ -29,7 +31,10 @@ FORGET = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One node's report; ``came`` is the monotonic time of its arrival, ``new`` whether it was made not long before."""
+    """One node's report; ``came`` is the monotonic time of its arrival, ``new`` whether it was made not long before.
+
+    ``heard`` is the monotonic time at which its node's last report came: one that is not new only tells that it lives.
+    """
 
     node: str
     stamp: str
@@ -37,6 +42,7 @@ class Report:
     age: float
     came: float
     new: bool
+    heard: float
 
     @property
     def committed(self) -> float:
@@ -57,29 +63,30 @@ class Reports:
         self._taken: dict[str, Judged] = {}  # the policies as they were read last
         self._watched: Set[str] = frozenset()  # the namespaces that were watched then
 
-    def take(self, judged: Iterable[Judged], now: float, watched: Set[str]) -> None:
-        """Read the policies' status; a report that was known before keeps its time of arrival.
-
-        ``watched`` are the namespaces whose policies are followed; those of all others are only listed.
-        """
+    def take(self, judged: Iterable[Judged], now: float, looks: Looks) -> None:
+        """Read the policies' status; a report that was known before keeps its time of arrival."""
         accepted = {one.key: one for one in judged if one.accepted}
         self._reports = {
-            key: self._reports[key] if one is self._taken.get(key) else self._read(one, now, one.namespace in watched)
+            key: self._reports[key] if one is self._taken.get(key) else self._read(one, now, looks)
             for key, one in accepted.items()
         }
-        self._taken, self._watched = accepted, watched
+        self._taken, self._watched = accepted, looks.watched
 
-    def _read(self, one: Judged, now: float, watched: bool) -> dict[str, Report]:
+    def _read(self, one: Judged, now: float, looks: Looks) -> dict[str, Report]:
         before = self._reports.get(one.key, {})
-        new = one.key in self._taken and watched and one.namespace in self._watched
+        new = one.key in self._taken and one.namespace in looks.live and one.namespace in self._watched
         after: dict[str, Report] = {}
         for raw in (one.status or {}).get("nodes") or ():
             report = read_report(raw, now, new)
             if report is None or report.node == self._own:
                 continue
             known = before.get(report.node)
-            same = known is not None and known.stamp == report.stamp
-            after[report.node] = known if known is not None and same else report
+            if known is None or (known.stamp != report.stamp and (report.new or not known.new)):
+                after[report.node] = report
+            elif known.stamp == report.stamp:
+                after[report.node] = known
+            else:
+                after[report.node] = dataclasses.replace(known, stamp=report.stamp, heard=now)
         return after
 
     def alive(self, key: str, now: float) -> frozenset[str]:
@@ -87,7 +94,7 @@ class Reports:
 
         All that have reported count at first: else a daemon that starts would take over from living nodes.
         """
-        return frozenset(node for node, one in self._reports.get(key, {}).items() if now - one.came < ALIVE)
+        return frozenset(node for node, one in self._reports.get(key, {}).items() if now - one.heard < ALIVE)
 
     def reading(self, key: str, now: float, after: float = float("-inf")) -> ChannelReading | None:
         """Make a reading of the report of a policy's channel that has the least age, of those that are not too old.
@@ -106,7 +113,7 @@ def read_report(raw: Mapping[str, object], now: float, new: bool) -> Report | No
     numbers = all(isinstance(one, int | float) and 0 <= one < 1e9 for one in (throughput, age))
     if not numbers or not isinstance(throughput, int | float) or not isinstance(age, int | float):
         return None
-    return Report(str(raw.get("name")), str(raw.get("observedAt")), float(throughput), float(age), now, new)
+    return Report(str(raw.get("name")), str(raw.get("observedAt")), float(throughput), float(age), now, new, now)
 
 
 class ClusterChannels:

@@ -135,10 +135,11 @@ class Resizer:
                 if self._records():
                     time.sleep(0.2)
         for one in self._records():  # the thread may be in the midst of the last answer
-            if self._states.of(one.uid).foreign:
-                continue
-            words = "%s/%s: request: not restored yet: the next start does, or `kubectl qioi restore`"
-            log.warning(words, one.namespace, one.name)
+            state, words = self._states.of(one.uid), "%s/%s: request: not restored yet"
+            if state.kept:
+                words = "%s/%s: request: restored, but not in force yet"
+            if not state.foreign:
+                log.warning(f"{words}: the next start sees to it, or `kubectl qioi restore`", one.namespace, one.name)
 
     def _is_restoring(self) -> bool:
         """Whether there are requests to restore, which nobody has refused."""
@@ -237,11 +238,12 @@ class Resizer:
 
         One that is restored, but that its kubelet does not apply, has a problem.
         """
-        if cpu is None or milli(cpu.asked) != record.target:
+        kept = self._states.of(record.uid).kept
+        if cpu is None or (milli(cpu.asked) != record.target and not kept):
             return
         why = kept_raised(record, cpu)
         problem = None if why is None else f"request: restored, but its kubelet keeps {cpu.actual}: {why}"
-        if problem is not None and not self._states.of(record.uid).kept:
+        if problem is not None and not kept:
             log.warning("%s/%s: %s", record.namespace, record.name, problem)
         self._states.set(record.uid, kept=problem is not None, problem=problem)
 
@@ -250,6 +252,7 @@ class Resizer:
         current, text = milli(cpu.asked) or 0, record.original if target == record.found else f"{target}m"
         after = after_resize(record, current, target, now)
         self._update(record.uid, after)
+        self._states.set(record.uid, kept=False)
         change = replacement(record, cpu, text)
         self._api.request("resize", "PATCH", f"{record.path}/resize", {}, change, JSON_PATCH)
         log.info("%s/%s: request %s -> %s", record.namespace, record.name, cpu.asked, text)

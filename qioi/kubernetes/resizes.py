@@ -153,12 +153,12 @@ def refused(record: Record, cpu: CpuRequest) -> str | None:
 
 
 def kept_raised(record: Record, cpu: CpuRequest) -> str | None:
-    """Say why the kubelet does not apply a restored request; ``None`` if it does, or nothing tells what is in force.
+    """Say why the kubelet keeps a restored request raised; ``None`` if it does not, or nothing tells what is in force.
 
     It applies a pod's resources together, so it may wait for a resize of the memory that somebody else has asked for.
     """
-    changed = len(record.ours) > 0 and milli(cpu.actual) not in (None, record.found)
-    return cpu.pending if changed and milli(cpu.asked) == record.found else None
+    raised = len(record.ours) > 0 and (milli(cpu.actual) or 0) > record.found
+    return cpu.pending if raised and milli(cpu.asked) == record.found else None
 
 
 def after_resize(record: Record, current: int, asked: int, now: float) -> Record:

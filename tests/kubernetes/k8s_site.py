@@ -18,6 +18,7 @@ from qioi.kubernetes.client import Access, Api, Object
 from qioi.kubernetes.cluster import Cluster, View, look
 from qioi.kubernetes.pods import read_pod, slim
 from qioi.kubernetes.policies import judge
+from qioi.kubernetes.policy_watch import Looks
 from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import Sight, body
@@ -63,7 +64,8 @@ class Site:
         policy["metadata"]["uid"] = uid
         judged = judge([policy])
         read = tuple(one for one in map(read_pod, map(slim, pods)) if one is not None)
-        self.cluster.reports.take(judged, now, {one.namespace for one in judged})
+        spaces = frozenset(one.namespace for one in judged)
+        self.cluster.reports.take(judged, now, Looks(now, spaces, spaces))
         self.cluster.told = look(read, judged, layout, str(self.logs))
         for one in self.components:
             if one.log and not Path(one.log).exists():

@@ -9,7 +9,7 @@ from typing import Any
 from k8s_objects import policy_object
 
 from qioi.kubernetes.policies import judge, slim_policy
-from qioi.kubernetes.policy_watch import size
+from qioi.kubernetes.policy_watch import Looks, size
 from qioi.kubernetes.remote import Reports
 from qioi.kubernetes.reports import LastDecision, Row, Sight, body, settled, words
 from qioi.show.snapshot import ChannelState, ComponentState
@@ -51,10 +51,11 @@ def test_of_a_status_that_is_kept_which_a_node_reads() -> None:
             for one in (read_whole, read_kept)
         ]
         assert said[0] == said[1]
+    looks = Looks(4.0, frozenset({"fab"}), frozenset({"fab"}))
     reports = [Reports("a-node") for _ in range(2)]
     for one, judged in zip(reports, (read_whole, read_kept), strict=True):
-        one.take(judge([policy_object()]), 4.0, {"fab"})
-        one.take([judged], 5.0, {"fab"})
+        one.take(judge([policy_object()]), 4.0, looks)
+        one.take([judged], 5.0, looks)
     assert reports[0].reading("fab/payments", 6.0) == reports[1].reading("fab/payments", 6.0) is not None
 
 

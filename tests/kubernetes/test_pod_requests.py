@@ -15,7 +15,7 @@ from qioi.kubernetes.pod_requests import PodRequests
 from qioi.kubernetes.pods import read_pod, slim
 from qioi.kubernetes.requests import CpuRequest, shares_of
 from qioi.kubernetes.resizer import Resizer
-from qioi.model import Component, Role
+from qioi.model import Component, Decision, Role
 
 FOUND = InForce(1024, 1024, Placement(("pod",), ""))  # as cgroup v2 has it, whatever was requested
 
@@ -42,3 +42,20 @@ def test_a_pod_without_such_a_policy_has_what_its_groups_say(tmp_path: Path) -> 
     one = Component("peer0", Role.PEER, "pod/p", ("blue",))
     requests = make(tmp_path, one)
     assert requests.in_force(one, FOUND) is FOUND
+
+
+def test_until_a_request_is_restored_no_files_are_written(tmp_path: Path) -> None:
+    """The kubelet refuses it, and may write the files at any time."""
+    one = Component("peer0", Role.PEER, "pod/p", ("red",))
+    requests = make(tmp_path, one)
+    requests.in_force(one, FOUND)
+    decision = Decision("peer0", 102, 400, "r", channel="red")
+    assert requests.take([decision]).components == {"peer0"}
+    (pod,) = requests.view.pods.values()
+    record = requests._resizer.record(pod.uid)
+    assert record is not None
+    requests._resizer._refuse(record, "Deferred: no room")
+    requests.in_force(one, FOUND)
+    taken = requests.take([decision])
+    said = "Deferred: no room: once its request is restored, its files are written instead"
+    assert (taken.components, requests.why_files) == ({"peer0"}, {"peer0": said})

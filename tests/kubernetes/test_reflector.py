@@ -17,7 +17,7 @@ from waiting import until
 import qioi.kubernetes.policy_watch
 import qioi.kubernetes.reflector
 from qioi.kubernetes.client import MAX_ANSWER, Api, ApiError
-from qioi.kubernetes.policy_watch import PolicyWatch
+from qioi.kubernetes.policy_watch import Looks, PolicyWatch
 from qioi.kubernetes.reflector import Reflector
 
 PATH = "/api/v1/pods"
@@ -213,14 +213,15 @@ def test_what_comes_first_after_a_gap_may_be_old(
     assert live == ([*told[:-1], True] if over else told)
 
 
-def test_policies_whose_changes_may_be_old_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policies_whose_changes_may_be_old_are_watched_but_not_live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
     monkeypatch.setattr(qioi.kubernetes.reflector, "REPLAY", float("inf"))
-    watched: list[frozenset[str]] = []
+    told: list[Looks] = []
     streams = iter([GONE_LINE])
     with (
         server(lambda: next(streams, b"")) as api,
-        closing(PolicyWatch(api, lambda _, looks: watched.append(looks.watched))) as watch,
+        closing(PolicyWatch(api, lambda _, looks: told.append(looks))) as watch,
     ):
         watch.follow({"a"})
-        until(lambda: frozenset("a") in watched and watched[-1] == frozenset())
+        until(lambda: frozenset("a") in [one.live for one in told] and told[-1].live == frozenset())
+        assert told[-1].watched == frozenset("a")

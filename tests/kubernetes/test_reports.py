@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from qioi.controller.levels.placement import Placement
 from qioi.kubernetes.policies import Judged, judge
+from qioi.kubernetes.policy_watch import Looks
 from qioi.kubernetes.remote import FORGET, FRESH, Reports
 from qioi.kubernetes.reports import (
     ALIVE,
@@ -31,7 +32,10 @@ from qioi.kubernetes.reports import (
 from qioi.show.snapshot import ChannelState, ComponentState
 
 WALL = 1_800_000_000.0
-WATCHED = frozenset({"fab"})
+WATCHED = Looks(0.0, frozenset({"fab"}), frozenset({"fab"}))
+LISTED = Looks(0.0)
+#: Right after a gap in the watch.
+RESUMED = Looks(0.0, frozenset({"fab"}))
 
 
 def judged(status: dict[str, Any] | None = None, **spec: Any) -> Judged:
@@ -314,19 +318,40 @@ def test_what_was_reported_before_the_start_counts_once_it_is_renewed(since: flo
 def test_what_was_only_listed_counts_from_its_first_change_under_watch(pause: float) -> None:
     """A list is up to minutes apart from the one before, so what it brings is of any age, and so is a watch's first."""
     reports = Reports("n2")
-    for at, stamped, watched in ((0.0, 0.0, frozenset[str]()), (100.0, 50.0, frozenset()), (101.0, 60.0, WATCHED)):
-        reports.take([judged(reported("n1", at=WALL + stamped))], at, watched)
+    for at, stamped, looks in ((0.0, 0.0, LISTED), (100.0, 50.0, LISTED), (101.0, 60.0, WATCHED)):
+        reports.take([judged(reported("n1", at=WALL + stamped))], at, looks)
         assert reports.reading("fab/payments", at) is None
     reports.take([judged(reported("n1", at=WALL + 101.0 + pause))], 101.0 + pause, WATCHED)
     assert reports.reading("fab/payments", 101.0 + pause) is not None
 
 
-def test_what_is_no_longer_watched_is_no_longer_new() -> None:
+@pytest.mark.parametrize("looks", [LISTED, RESUMED])
+def test_what_may_have_been_made_long_ago_is_not_new(looks: Looks) -> None:
+    """What is known counts for as long as it would without it, and its node is alive."""
     reports = reports_of("n2")
-    heard(100.0, reported("n1", at=WALL + 100.0), reports)
-    assert reports.reading("fab/payments", 100.0) is not None
-    reports.take([judged(reported("n1", at=WALL + 115.0))], 160.0, frozenset())
-    assert reports.reading("fab/payments", 160.0) is None
+    heard(100.0, {"nodes": [entry(20.0, WALL + 100.0)]}, reports)
+    reports.take([judged({"nodes": [entry(30.0, WALL + 115.0)]})], 130.0, looks)
+    reading = reports.reading("fab/payments", 130.0)
+    assert reading is not None
+    assert reading.throughput == 20.0
+    assert reports.reading("fab/payments", 100.1 + FORGET) is None
+    assert reports.alive("fab/payments", 130.0 + ALIVE - 1) == {"n1"}
+    reports.take([judged({"nodes": [entry(40.0, WALL + 200.0)]})], 200.0, looks)
+    assert reports.reading("fab/payments", 200.0) is None
+    assert reports.alive("fab/payments", 200.0) == {"n1"}
+
+
+def test_after_a_gap_in_the_watch_the_first_renewal_counts() -> None:
+    reports = reports_of("n2")
+    for at, looks in ((100.0, WATCHED), (190.0, RESUMED), (200.0, WATCHED)):
+        reports.take([judged({"nodes": [entry(at, WALL + at)]})], at, looks)
+        reading = reports.reading("fab/payments", at)
+        assert (reading is not None) == (looks is WATCHED)
+        assert reading is None or reading.throughput == at
+
+
+def entry(throughput: float, at: float) -> dict[str, Any]:
+    return {"name": "n1", "observedAt": stamp(at), "throughput": throughput, "commitAgeSeconds": 0.5}
 
 
 def test_the_same_report_again_is_no_news() -> None:

@@ -153,6 +153,7 @@ def test_a_request_that_may_be_moved_can_be_raised(asked: int, limit: int) -> No
         (record(None, (400, 100), noted=True), cpu(), (Do.ERASE, None)),
         (record(None, (400, 100), noted=True), cpu(actual="400m", pending="Infeasible: memory"), (Do.NOTHING, None)),
         (record(None, (400, 100), noted=True), cpu(actual="100m", pending="Infeasible: memory"), (Do.ERASE, None)),
+        (record(None, (400, 100), noted=True), cpu(actual="50m", pending="Infeasible: another's"), (Do.ERASE, None)),
         (record(None, (400, 100), noted=True), cpu(actual="400m"), (Do.ERASE, None)),  # the kubelet is about to
         (record(None, noted=True), cpu(actual="400m", pending="Deferred: another's"), (Do.ERASE, None)),
         (record(400, (100, 400), noted=True), cpu("250m"), (Do.GIVE_UP, None)),  # somebody else

@@ -11,6 +11,7 @@ import pytest
 from k8s_objects import pod_object
 from k8s_toy_server import Quiet, answering
 
+from qioi.commands.kubectl import KubectlError, put_back
 from qioi.controller.guard.journal import Journal
 from qioi.kubernetes.client import Api, Object
 from qioi.kubernetes.pods import read_pod, slim
@@ -301,7 +302,31 @@ def test_a_restored_request_that_its_kubelet_does_not_apply_stays_on_record(
     said = "request: restored, but its kubelet keeps 400m: Infeasible: Node didn't have enough: memory"
     assert [one.getMessage() for one in caplog.records] == [f"fab/peer0: {said}"]
     assert node.resizer.problem("peer0") == said
+    with pytest.raises(KubectlError, match="its kubelet keeps 400m: Infeasible"):
+        put_back(["no-kubectl"], restored)
     status["conditions"] = []
     node.times(5 * PAUSE)
     assert (node.resizer.record("peer0"), node.resizer.problem("peer0")) == (None, None)
     assert not (tmp_path / "requests").exists()
+
+
+def test_a_kubelet_that_has_applied_it_meanwhile_is_no_problem_any_more(
+    api: Api, server: Server, tmp_path: Path
+) -> None:
+    """Whatever is wanted then, if it is too little to be asked for."""
+    server.status = 200
+    node = Node(api, tmp_path, "peer0")
+    node.leave_in_journal("peer0")
+    node.times(1.0)
+    node.pods["peer0"] = raised("peer0", cpu="100m")
+    status = node.pods["peer0"]["status"]
+    status["containerStatuses"][0]["resources"] = {"requests": {"cpu": "400m"}}
+    status["conditions"] = [{"type": PENDING, "reason": "Deferred", "message": "memory"}]
+    node.times(2 * PAUSE)
+    assert "keeps 400m" in str(node.resizer.problem("peer0"))
+    pod = read_pod(node.pods["peer0"])
+    assert pod is not None
+    node.resizer.want(pod, 110)
+    status["containerStatuses"][0]["resources"] = {"requests": {"cpu": "100m"}}
+    assert node.times(3 * PAUSE) == []
+    assert node.resizer.problem("peer0") is None
