@@ -162,7 +162,7 @@ func TestProcessesServeTheirStagesAndThreads(t *testing.T) {
 	run := small()
 	run.Processors = 3
 	first := fmt.Sprint("127.0.0.1:", porttest.Take(t)) // below the ports of the Python tests
-	options := Options{Warmup: time.Hour, Metrics: first}
+	options := Options{Warmup: time.Hour, Duration: time.Second, Metrics: first}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
@@ -254,7 +254,8 @@ func TestARunOutOfBoundsIsRefused(t *testing.T) {
 		"processors -1: 0 and above": func(r *plan.Run) { r.Processors = -1 }, "checkpoint 0: 1 and above": func(r *plan.Run) { r.Checkpoint = 0 },
 		"quota NaN": func(r *plan.Run) { r.Quota = math.NaN() }, "quota +Inf": func(r *plan.Run) { r.Quota = math.Inf(1) },
 		"value-size 0: 1 to 65536 bytes": func(r *plan.Run) { r.Load.Value = 0 }, "padding -1: 0 to 1048576 bytes": func(r *plan.Run) { r.Load.Padding = -1 },
-		"overlap 0: 1 to 4096": func(r *plan.Run) { r.Overlap = 0 }, "protocol": func(r *plan.Run) { r.Protocol = "raft" },
+		"batch 100: transactions of 50331648 bytes together": func(r *plan.Run) { r.Batch, r.Load.Padding = 100, 1<<20 },
+		"overlap 0: 1 to 4096":                               func(r *plan.Run) { r.Overlap = 0 }, "protocol": func(r *plan.Run) { r.Protocol = "raft" },
 		"overlap 1: 64, the default, is accepted of zyzzyva": func(r *plan.Run) { r.Protocol, r.Overlap = "zyzzyva", 1 },
 		"quota 0.05: 0, and from 0.1 on":                     func(r *plan.Run) { r.Quota = 0.05 }, "quota -1": func(r *plan.Run) { r.Quota = -1 },
 	} {
@@ -264,6 +265,12 @@ func TestARunOutOfBoundsIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, name)
 		_, err = Simulate(t.Context(), run, simulate.Default(), &Costs{})
 		require.ErrorContains(t, err, name)
+	}
+	for want, o := range map[string]Options{
+		"warmup -1s: a time from 0 on": {Warmup: -time.Second, Duration: time.Second}, "duration 0s: a time above 0": {},
+	} {
+		_, err := Measure(t.Context(), small(), o)
+		require.ErrorContains(t, err, want)
 	}
 	_, err := Simulate(t.Context(), small(), simulate.Options{}, &Costs{})
 	require.ErrorContains(t, err, "cores 0")

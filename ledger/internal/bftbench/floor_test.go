@@ -18,19 +18,20 @@ func TestTheFloorIsOfTheReplicasThatVerify(t *testing.T) {
 		cores, most float64 // processors, and transactions per second where a signature takes a millisecond
 	}{
 		"all":                          {func(*plan.Run) {}, 0, 8, 2000},
+		"all, on a thread each":        {func(r *plan.Run) { r.Processors = 1 }, 0, 4, 1000},
 		"all, with a quota":            {func(*plan.Run) {}, 0.5, 2, 500},
 		"all, with more than the host": {func(*plan.Run) {}, 4, 8, 2000},
 		"three of four":                {func(r *plan.Run) { r.Failed = 1 }, 0.5, 1.5, 500},
-		"the primary":                  {func(r *plan.Run) { r.Check = plan.CheckPrimary }, 0, 8, 8000},
+		"the primary":                  {func(r *plan.Run) { r.Check = plan.CheckPrimary }, 0, 4, 4000}, // it runs on four threads
 		"the primary, with a quota":    {func(r *plan.Run) { r.Check = plan.CheckPrimary }, 0.5, 0.5, 500},
-		"a replica alone":              {func(r *plan.Run) { r.Protocol = "none" }, 0, 8, 8000},
+		"a replica alone":              {func(r *plan.Run) { r.Protocol = "none" }, 0, 4, 4000},
 		"a replica alone, quota":       {func(r *plan.Run) { r.Protocol = "none" }, 0.5, 0.5, 500},
 		"bursts":                       {func(r *plan.Run) { r.Load.Burst = 5 }, 0.5, 2, 2500},
 	} {
 		run := small()
 		run.Quota = c.quota
 		c.change(&run)
-		f := Floor{VerifyMicroseconds: 1000, Cores: verifying(run, 8)}
+		f := Floor{VerifyMicroseconds: 1000, Cores: verifying(run, 8, false)}
 		assert.InDelta(t, c.cores, f.Cores, 1e-9, name)
 		assert.InDelta(t, c.most, f.bound(run), 1e-6, name)
 	}

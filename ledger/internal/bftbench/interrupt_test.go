@@ -3,6 +3,7 @@ package bftbench
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -29,4 +30,32 @@ func TestAnInterruptLeavesNoFilesWhileCostsAreMeasured(t *testing.T) {
 	require.Error(t, cmd.Wait())
 	assert.Equal(t, 1, cmd.ProcessState.ExitCode(), "it ends by itself")
 	assert.Empty(t, files())
+}
+
+// TestAnInterruptEndsAStart: a replica fills its table before it answers, here for longer than anybody waits.
+func TestAnInterruptEndsAStart(t *testing.T) {
+	folder := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, "bft-bench", "--execution", "sqlite", "--records", "1000000000")
+	cmd.Env = append(os.Environ(), "TMPDIR="+folder)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	require.Eventually(t, func() bool {
+		tables, err := filepath.Glob(filepath.Join(folder, "*", "1", "*"))
+		return assert.NoError(t, err) && len(tables) > 0
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("it goes on")
+	}
+	require.Error(t, err)
+	assert.Equal(t, 1, cmd.ProcessState.ExitCode(), "it ends by itself")
+	left, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	assert.Empty(t, left)
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/replica"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
@@ -90,7 +91,7 @@ type (
 	}
 )
 
-func startOutside(cfg replica.Config, groups *groups, metrics string) (member, error) {
+func startOutside(ctx context.Context, cfg replica.Config, groups *groups, metrics string) (member, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func startOutside(cfg replica.Config, groups *groups, metrics string) (member, e
 	o := &outside{id: cfg.ID, cmd: exec.Command(self, "bft-bench", "replica", "--metrics", metrics)}
 	o.cmd.Stderr = os.Stderr
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	o.cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(processorsOf(cfg)))
+	o.cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(processorsOf(cfg.Run, runtime.NumCPU())))
 	if o.in, err = o.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -114,7 +115,10 @@ func startOutside(cfg replica.Config, groups *groups, metrics string) (member, e
 	if err := groups.add(cfg.ID, o.cmd.Process.Pid); err != nil {
 		return nil, errors.Join(err, o.Stop())
 	}
+	// It fills its table before it answers, which may take long.
+	heed := context.AfterFunc(ctx, func() { _ = o.cmd.Process.Kill() })
 	answer, err := o.ask(cfg)
+	heed()
 	if err != nil {
 		return nil, errors.Join(err, o.Stop())
 	}
@@ -123,14 +127,14 @@ func startOutside(cfg replica.Config, groups *groups, metrics string) (member, e
 }
 
 // processorsOf is on how many threads a replica runs Go code.
-func processorsOf(cfg replica.Config) int {
-	switch n := cfg.Run.Processors; {
-	case n > 0:
-		return n
-	case cfg.Run.Quota > 0:
-		return max(1, int(cfg.Run.Quota+0.999))
+func processorsOf(run plan.Run, host int) int {
+	switch {
+	case run.Processors > 0:
+		return run.Processors
+	case run.Quota > 0:
+		return max(1, int(run.Quota+0.999))
 	}
-	return process.FairProcessors(runtime.NumCPU(), cfg.Run.Alive()+1)
+	return process.FairProcessors(host, run.Alive()+1)
 }
 
 func (o *outside) ask(question any) (answer response, err error) {

@@ -79,8 +79,8 @@ type Floor struct {
 }
 
 // floorOf measures what verifying a client's signature takes here and now.
-func floorOf(run plan.Run, keys auth.Keys) (f Floor, err error) {
-	f.Cores = verifying(run, runtime.NumCPU())
+func floorOf(run plan.Run, keys auth.Keys, inProcess bool) (f Floor, err error) {
+	f.Cores = verifying(run, runtime.NumCPU(), inProcess)
 	if run.Auth == auth.None {
 		return f, nil
 	}
@@ -113,12 +113,16 @@ func verifiers(run plan.Run) int {
 	return run.Alive()
 }
 
-// verifying is the processors of a host that the replicas which verify have together.
-func verifying(run plan.Run, host int) float64 {
-	if run.Quota > 0 {
-		return min(float64(host), run.Quota*float64(verifiers(run)))
+// verifying is the processors of a host that the replicas which verify have together. One process has all of them.
+func verifying(run plan.Run, host int, inProcess bool) float64 {
+	if inProcess {
+		return float64(host)
 	}
-	return float64(host)
+	each := float64(processorsOf(run, host))
+	if run.Quota > 0 {
+		each = min(each, run.Quota)
+	}
+	return min(float64(host), each*float64(verifiers(run)))
 }
 
 // bound is the throughput at which verifying is all that the processors do.

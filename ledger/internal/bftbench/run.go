@@ -1,6 +1,7 @@
 package bftbench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,17 @@ type Options struct {
 	Breakdown bool
 }
 
+// validate says what is wrong with the options.
+func (o Options) validate() error {
+	switch {
+	case o.Warmup < 0:
+		return fmt.Errorf("warmup %s: a time from 0 on is accepted", o.Warmup)
+	case o.Duration <= 0:
+		return fmt.Errorf("duration %s: a time above 0 is accepted", o.Duration)
+	}
+	return nil
+}
+
 // ErrNothing ends a run without a single transaction.
 var ErrNothing = errors.New("no transaction was ordered")
 
@@ -43,7 +55,7 @@ var errCertificates = errors.New("protocol and failed: that clients make certifi
 
 // Measure starts replicas and clients, and tells what they did.
 func Measure(ctx context.Context, run plan.Run, o Options) (_ *Result, err error) {
-	if err := run.Validate(); err != nil {
+	if err := errors.Join(run.Validate(), o.validate()); err != nil {
 		return nil, err
 	}
 	p, err := protocol.Find(run)
@@ -60,14 +72,14 @@ func Measure(ctx context.Context, run plan.Run, o Options) (_ *Result, err error
 	if err != nil {
 		return nil, err
 	}
-	floor, err := floorOf(run, keys)
+	floor, err := floorOf(run, keys, o.InProcess)
 	if err != nil {
 		return nil, err
 	}
 	s := &session{run: run, keys: keys, inProcess: o.InProcess, metrics: o.Metrics, breakdown: o.Breakdown}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	if err := s.start(); err != nil {
-		return nil, err
+	if err := s.start(ctx); err != nil {
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	found, err := s.measure(ctx, o)
 	if err != nil {
@@ -94,7 +106,7 @@ type session struct {
 	breakdown bool
 }
 
-func (s *session) start() (err error) {
+func (s *session) start(ctx context.Context) (err error) {
 	if s.folder, err = os.MkdirTemp("", "qioi-bft-bench-"); err != nil {
 		return err
 	}
@@ -107,12 +119,15 @@ func (s *session) start() (err error) {
 	}
 	addresses := map[bft.ID]string{}
 	for i := range s.run.Alive() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		id := bft.ID(i + 1)
 		cfg := replica.Config{Run: s.run, ID: id, Keys: s.keys, TLS: certificate, Folder: filepath.Join(s.folder, fmt.Sprint(id))}
 		if err := os.Mkdir(cfg.Folder, 0o700); err != nil {
 			return err
 		}
-		m, err := s.startOne(cfg)
+		m, err := s.startOne(ctx, cfg)
 		if err != nil {
 			return err
 		}
@@ -137,7 +152,7 @@ func (s *session) start() (err error) {
 	return s.machine.Connect(addresses, dialling)
 }
 
-func (s *session) startOne(cfg replica.Config) (member, error) {
+func (s *session) startOne(ctx context.Context, cfg replica.Config) (member, error) {
 	if s.inProcess {
 		return startInside(cfg)
 	}
@@ -145,7 +160,7 @@ func (s *session) startOne(cfg replica.Config) (member, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startOutside(cfg, s.groups, metrics)
+	return startOutside(ctx, cfg, s.groups, metrics)
 }
 
 // at is the address so many ports further; "": none.

@@ -317,7 +317,7 @@ func (m *Machine) retry(ctx context.Context) error {
 			}
 			out := &bft.Writer{Bytes: []byte{link.Requests}}
 			m.append(out, source, uint32(client), m.numbers[client].Load())
-			m.count(func(c *Counts) { c.Retries++ })
+			m.count(func(c *Counts) { c.Retries += int64(m.run.Load.Burst) })
 			for id := range m.conns {
 				m.submit(id, &bft.Writer{Bytes: append([]byte(nil), out.Bytes...)})
 			}

@@ -91,6 +91,9 @@ func (r Run) Requests() int { return max(1, r.Batch/r.Load.Burst) }
 // Alive are the replicas that start.
 func (r Run) Alive() int { return r.Replicas - r.Failed }
 
+// largestBatch leaves room in a frame between replicas (64 MiB) for signatures and the protocol's own.
+const largestBatch = 48 << 20
+
 // Validate says what is wrong with the run.
 func (r Run) Validate() error {
 	s := r.Stages
@@ -134,5 +137,11 @@ func (r Run) Validate() error {
 			return fmt.Errorf("%s %s: a time above 0 is accepted", d.key, d.time)
 		}
 	}
-	return r.Load.Validate()
+	if err := r.Load.Validate(); err != nil {
+		return err
+	}
+	if size := r.Requests() * r.Load.Size(); size > largestBatch {
+		return fmt.Errorf("batch %d: transactions of %d bytes together at most are accepted, these have %d", r.Batch, largestBatch, size)
+	}
+	return nil
 }

@@ -45,6 +45,12 @@ func (l Load) Validate() error {
 	return nil
 }
 
+// Size is at most how many bytes a client's burst of transactions has, without its signature.
+func (l Load) Size() int {
+	const number = binary.MaxVarintLen64
+	return 4*number + l.Burst*(l.Operations*(2*number+l.Value)+l.Padding)
+}
+
 // Source makes transactions. One goroutine uses it.
 type Source struct {
 	load  Load
