@@ -67,33 +67,6 @@ func AddOrderer(dir string) (*network.Node, error) {
 	return node, file.Save(dir)
 }
 
-// RenewTLS gives a node a new TLS key and certificate in place of those it has.
-func RenewTLS(dir, name string) error {
-	file, err := network.Load(filepath.Join(dir, network.FileName))
-	if err != nil {
-		return err
-	}
-	at := slices.IndexFunc(file.Nodes, func(n network.Node) bool { return n.Name == name && n.Config != "" })
-	if at < 0 {
-		return fmt.Errorf("node %q: an orderer or a peer of %s is accepted", name, dir)
-	}
-	node, f := file.Nodes[at], folder(dir)
-	cfg, err := readConfig(f, node.Config)
-	if err != nil {
-		return err
-	}
-	if !cfg.TLS.Enabled {
-		return fmt.Errorf("node %s has no TLS certificate: TLS is off", name)
-	}
-	org, err := openOrganisation(f, node.MSPID, file.TLSCA[node.MSPID])
-	if err != nil {
-		return err
-	}
-	home := path.Dir(path.Dir(cfg.TLS.Cert))
-	_, err = org.issueTLS(home, path.Base(home), node.Address)
-	return err
-}
-
 func lastOrderer(file *network.File) int {
 	at := -1
 	for i, n := range file.Nodes {

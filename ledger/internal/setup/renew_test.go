@@ -1,0 +1,75 @@
+package setup
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
+)
+
+// peerOf is the first peer of a new network whose peers and chaincodes know each other by certificates.
+func peerOf(t *testing.T) (dir string, node network.Node, cfg *nodeconfig.Config) {
+	t.Helper()
+	o := Defaults()
+	o.Dir, o.ChaincodeTLS = filepath.Join(t.TempDir(), "net"), true
+	_, err := Init(o)
+	require.NoError(t, err)
+	file, err := network.Load(filepath.Join(o.Dir, network.FileName))
+	require.NoError(t, err)
+	for _, node := range file.Nodes {
+		if node.Role == nodeconfig.RolePeer {
+			cfg, err := nodeconfig.Load(filepath.Join(o.Dir, node.Config), nodeconfig.RolePeer)
+			require.NoError(t, err)
+			return o.Dir, node, cfg
+		}
+	}
+	require.Fail(t, "no peer")
+	return "", network.Node{}, nil
+}
+
+// TestAPeerShowsItsNewCertificateToItsChaincodes: its old key may be known to somebody.
+func TestAPeerShowsItsNewCertificateToItsChaincodes(t *testing.T) {
+	dir, node, cfg := peerOf(t)
+	require.NotEmpty(t, cfg.Chaincodes)
+	before, err := cfg.Certificate()
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(cfg.TLS.Key, 0o640))
+	require.NoError(t, RenewTLS(dir, node.Name))
+	after, err := cfg.Certificate()
+	require.NoError(t, err)
+	assert.NotEqual(t, before.Certificate[0], after.Certificate[0])
+	for _, chaincode := range cfg.Chaincodes {
+		_, secured, err := chaincode.Dial()
+		require.NoError(t, err)
+		require.Len(t, secured.Certificates, 1)
+		assert.Equal(t, after.Certificate[0], secured.Certificates[0].Certificate[0])
+		assert.Equal(t, after.PrivateKey, secured.Certificates[0].PrivateKey)
+		found, err := os.Stat(chaincode.Connection)
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), found.Mode())
+	}
+	found, err := os.Stat(cfg.TLS.Key)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o640), found.Mode(), "who could read it can read the new one")
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(cfg.TLS.Cert))), "*.renewed"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// TestAPairThatCannotBeMadeLeavesTheOldOne, as on a full disk.
+func TestAPairThatCannotBeMadeLeavesTheOldOne(t *testing.T) {
+	dir, node, cfg := peerOf(t)
+	before, err := cfg.Certificate()
+	require.NoError(t, err)
+	home := filepath.Dir(filepath.Dir(cfg.TLS.Cert))
+	require.NoError(t, os.MkdirAll(filepath.Join(home+".renewed", "tls", "server.key"), 0o700)) // in the key's place
+	require.Error(t, RenewTLS(dir, node.Name))
+	after, err := cfg.Certificate()
+	require.NoError(t, err)
+	assert.Equal(t, before.Certificate, after.Certificate)
+}
