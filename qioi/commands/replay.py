@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,11 @@ from rich.text import Text
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
 from qioi.commands.options import configuration, plain_console, text_option
-from qioi.daemon.replay import Plan, Point, Replay, ReplayError, Span, name_peers, replay, total_skips
+from qioi.daemon.replay import Plan, Point, Replay, ReplayError, Span, name_peers, replay, stem, total_skips
+from qioi.model import Component, Role
 from qioi.monitor import DEFAULT_WINDOW
+from qioi.settings.config import Config, policy
+from qioi.settings.file import PolicyConfig
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _ROWS = 12
@@ -70,9 +73,9 @@ def command(
     try:
         if config is not None:
             loaded = configuration(config)
-            own_logs = {Path(one.log).resolve(): one.name for one in loaded.components if one.log}
-            names = {path: own_logs.get(path.resolve(), name) for path, name in names.items()}
-            plan = Plan(loaded.components, loaded.policies, period or loaded.period, window)
+            names |= listed_names(logs, loaded)
+            plan = Plan(watched(names, loaded), loaded.policies, period or loaded.period, window,
+                        lambda channel: policy(channel, PolicyConfig(), loaded.defaults))  # fmt: skip
         found = replay(logs, plan, names, threshold)
     except ReplayError as error:
         fail(str(error))
@@ -80,6 +83,24 @@ def command(
         click.echo(json.dumps(as_json(found), indent=2))
     else:
         show(found, plain_console())
+
+
+def listed_names(logs: Sequence[Path], config: Config) -> dict[Path, str]:
+    """Name the logs of the components that a configuration lists, and what rotation has made of them."""
+    known = {place(Path(one.log)): one.name for one in config.components if one.log}
+    return {path: known[place(path)] for path in logs if place(path) in known}
+
+
+def place(log: Path) -> tuple[Path, str]:
+    """Give what a log has in common with what rotation makes of it, and with no other."""
+    return log.resolve().parent, stem(log)
+
+
+def watched(names: Mapping[Path, str], config: Config) -> tuple[Component, ...]:
+    """Give the components of the list and, where a daemon finds others while it runs, the peers of these logs."""
+    listed = {one.name for one in config.components}
+    found = dict.fromkeys(name for name in names.values() if name not in listed) if config.discovers else {}
+    return (*config.components, *(Component(name, Role.PEER, name) for name in found))
 
 
 def as_json(found: Replay) -> dict[str, Any]:
@@ -135,6 +156,7 @@ def as_json(found: Replay) -> dict[str, Any]:
             }
             for one in found.decisions
         ],
+        "reasons": dict(found.reasons),
     }
 
 
@@ -149,10 +171,10 @@ def show(found: Replay, console: Console) -> None:
             console.print(_curve(name, found, max(20, min(console.width - 20, 100))))
         console.print()
         console.print(_timeline(found))
-    if found.thresholds or found.decisions:
+    if found.thresholds or found.reasons:
         console.print()
         console.print(_decisions_table(found))
-        console.print("Decided on throughput alone: a log does not tell the scheduling delay.", style="dim")
+        console.print("By throughput alone: no log tells the waiting by which `adaptive` raises.", style="dim")
     for change in found.leader_changes:
         channel = f", channel {change.channel}" if change.channel else ""
         console.print(f"{_clock(change.time)}  {change.orderer}: Raft leader {change.old} -> {change.new}{channel}")
@@ -239,7 +261,7 @@ def _timeline(found: Replay) -> Table:
 def _decisions_table(found: Replay) -> Table:
     table = _table("component", ">changes", ">lowest share", ">mean", ">highest", "last reason")
     changes = Counter(one.decision.component for one in found.decisions)
-    reasons = {one.decision.component: one.decision.reason for one in found.decisions}
+    reasons = {**found.reasons, **{one.decision.component: one.decision.reason for one in found.decisions}}
     for name in sorted({name for point in found.points for name in point.shares}):
         shares = [point.shares[name] for point in found.points]
         extremes = (str(min(shares)), f"{_mean(shares):.0f}", str(max(shares)))

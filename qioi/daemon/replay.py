@@ -11,7 +11,7 @@ import gzip
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -121,6 +121,8 @@ class Replay:
     points: tuple[Point, ...]
     thresholds: Mapping[str, float]
     decisions: tuple[TimedDecision, ...]
+    #: Component -> why its share is what it is in the end.
+    reasons: Mapping[str, str]
 
     @property
     def lines(self) -> int:
@@ -130,12 +132,16 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The components that the policies decide about; without policies nothing is decided."""
+    """The components that the policies decide about; without policies nothing is decided.
+
+    ``later`` makes the policy of a channel that the logs have, and ``policies`` have not; ``None``: there is none.
+    """
 
     components: tuple[Component, ...] = ()
     policies: Mapping[str, Policy] = field(default_factory=dict)
     period: float = 1.0
     window: float = 6.0
+    later: Callable[[str], Policy] | None = None
 
 
 def name_peers(paths: Sequence[Path]) -> dict[Path, str]:
@@ -143,13 +149,13 @@ def name_peers(paths: Sequence[Path]) -> dict[Path, str]:
 
     ``peer0.log``, ``peer0.log.1`` and ``peer0.log.2.gz`` are one peer; ``a/peer.log`` and ``b/peer.log`` are two.
     """
-    stems = {path: _stem(path) for path in paths}
+    stems = {path: stem(path) for path in paths}
     folders: dict[str, set[Path]] = {}
-    for path, stem in stems.items():
-        folders.setdefault(stem, set()).add(path.absolute().parent)
+    for path, name in stems.items():
+        folders.setdefault(name, set()).add(path.absolute().parent)
     return {
-        path: stem if len(folders[stem]) == 1 else f"{path.absolute().parent.name}/{stem}"
-        for path, stem in stems.items()
+        path: name if len(folders[name]) == 1 else f"{path.absolute().parent.name}/{name}"
+        for path, name in stems.items()
     }
 
 
@@ -204,9 +210,12 @@ def replay(
             f"accepted are the logs of Fabric peers with logger kvledger at level INFO"
         )
     channels, peers, disagreements = summarise(commits)
+    if plan.later is not None:
+        made = {name: plan.later(name) for name in channels if name not in plan.policies}
+        plan = dataclasses.replace(plan, policies={**plan.policies, **made})
     if threshold is not None:
         plan = _with_threshold(plan, threshold, [log.peer for log in logs], channels)
-    points, decisions = _go_through(commits, plan)
+    points, decisions, reasons = _go_through(commits, plan)
     return Replay(
         logs=tuple(logs),
         period=plan.period,
@@ -218,6 +227,7 @@ def replay(
         points=points,
         thresholds={name: policy.threshold for name, policy in plan.policies.items() if policy.threshold is not None},
         decisions=decisions,
+        reasons=reasons,
     )
 
 
@@ -261,7 +271,9 @@ def _with_threshold(plan: Plan, threshold: float, peers: Iterable[str], channels
     )
 
 
-def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...], tuple[TimedDecision, ...]]:
+def _go_through(
+    commits: Sequence[Commit], plan: Plan
+) -> tuple[tuple[Point, ...], tuple[TimedDecision, ...], dict[str, str]]:
     throughput = AgreedThroughput(plan.window)
     known = {one.name: one.organisation or one.name for one in plan.components}
     throughput.organise({one: known.get(one, one) for one in {commit.peer for commit in commits}}, plan.policies)
@@ -270,6 +282,7 @@ def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...
     shares = {one.name: DEFAULT_SHARES for one in plan.components if controller.policies_for(one)}
     points: list[Point] = []
     decisions: list[TimedDecision] = []
+    reasons: dict[str, str] = {}
     position = 0
     now = last = _time(commits[0]) if commits else 0.0
     while position < len(commits):
@@ -286,6 +299,8 @@ def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...
             if one.name in shares:
                 period = period_of(now, one, shares[one.name], readings, owed)
                 decision = controller.decision_for(period, NOTHING_FOUND, one)
+                if decision is not None:
+                    reasons[one.name] = decision.reason
                 if decision is not None and decision.changes:
                     decisions.append(TimedDecision(now, decision))
                     shares = {**shares, one.name: decision.shares}
@@ -295,7 +310,7 @@ def _go_through(commits: Sequence[Commit], plan: Plan) -> tuple[tuple[Point, ...
             points.append(Point(now, points[-1].throughput, shares))
         else:
             points.append(Point(now, rates, shares))
-    return tuple(points), tuple(decisions)
+    return tuple(points), tuple(decisions), reasons
 
 
 def period_of(
@@ -358,7 +373,8 @@ def _chunks(path: Path) -> Iterator[bytes]:
                 yield data
 
 
-def _stem(path: Path) -> str:
+def stem(path: Path) -> str:
+    """Give the name that all files of one log have in common: without suffixes, and an engine's without its words."""
     name = path.name.removesuffix(".gz")
     head, dot, number = name.rpartition(".")
     if dot and number.isdigit():

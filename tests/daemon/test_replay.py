@@ -137,6 +137,39 @@ def test_a_config_decides(two_peers: tuple[Path, Path], tmp_path: Path) -> None:
     assert "perod" in refused(two_peers[0], "-c", config)
 
 
+def test_rotated_parts_of_a_listed_log_are_its_components(two_peers: tuple[Path, Path], tmp_path: Path) -> None:
+    lines = two_peers[0].read_text().splitlines(keepends=True)
+    (tmp_path / "node.log.1").write_text("".join(lines[:30]))
+    (tmp_path / "node.log").write_text("".join(lines[30:]))
+    config = tmp_path / "qioi.yaml"
+    config.write_text("components:\n  - {name: org1-peer, role: peer, cgroup: lab/p0, log: node.log, channels: [c]}\n"
+                      "channels:\n  c: {}\n")  # fmt: skip
+    found = run(tmp_path / "node.log.1", tmp_path / "node.log", "-c", config)
+    assert {name: one["blocks"] for name, one in found["channels"]["c"]["peers"].items()} == {"org1-peer": 60}
+
+
+def test_where_a_daemon_finds_its_components_the_logs_peers_are_some(
+    two_peers: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """As by README's own configuration, which lists nobody and names no channel."""
+    config = tmp_path / "qioi.yaml"
+    config.write_text("docker: {}\ndefaults: {law: proportional, threshold: 12.5, k: 4}\n")
+    found = run(two_peers[0], "-c", config)
+    assert found["timeline"][-1]["shares"] == {"peer0": 1843}
+    assert found["channels"]["c"]["threshold"] == 12.5
+    assert run(two_peers[0], "-c", config, "--threshold", 9)["decisions"] == []
+
+
+def test_a_law_that_needs_what_no_log_tells_says_so(two_peers: tuple[Path, Path], tmp_path: Path) -> None:
+    config = tmp_path / "qioi.yaml"
+    config.write_text("docker: {}\n")
+    found = run(two_peers[0], "-c", config)
+    assert (found["decisions"], found["reasons"]) == ([], {"peer0": "no scheduling delay read: default share"})
+    shown = CliRunner().invoke(main, ["replay", str(two_peers[0]), "-c", str(config)])
+    assert "no scheduling delay read" in shown.stdout
+    assert "By throughput alone: no log tells the waiting by which `adaptive` raises." in shown.stdout
+
+
 def test_no_organisation_makes_a_channel_look_better_served_than_another_sees_it(tmp_path: Path) -> None:
     """As the daemon counts: by what two organisations agree on."""
     config = tmp_path / "qioi.yaml"
