@@ -91,6 +91,18 @@ def test_who_answers_without_the_lock_is_another_process(tmp_path: Path) -> None
             HostLock(tmp_path).close()  # one has run, and has ended
 
 
+@pytest.mark.parametrize(
+    ("socket", "made"), [("below/qioi.sock", True), ("below/state/qioi.sock", True), ("elsewhere/qioi.sock", False)]
+)
+def test_a_folder_that_is_made_with_the_state_folder_may_hold_the_socket(
+    tmp_path: Path, socket: str, made: bool
+) -> None:
+    file = tmp_path / "qioi.yaml"
+    file.write_text(f"state_dir: below/state\nsocket: {socket}\nmetrics: {{port: 0}}\ndocker: {{}}\n")
+    refused = f"{file}: socket {tmp_path / socket}: accepted is a path in a folder that is there and can be written"
+    assert list(check.obstacles(load_config(file))) == ([] if made else [refused])
+
+
 @pytest.mark.parametrize("kind", ["file", "folder", "link to nothing"])
 def test_a_socket_in_the_place_of_something_else_is_refused_as_by_the_daemon(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "qioi.sock"
