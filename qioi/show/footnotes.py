@@ -15,8 +15,8 @@ TROUBLES = {
         "at INFO (FABRIC_LOGGING_SPEC); a `metrics_url` tells them as well"
     ),
     TroubleKind.NEVER_COMMITS: (
-        "its components work, and no commit of it was ever seen, so that nothing is raised for it: are its peers' logs "
-        "the right ones, and at INFO?"
+        "its components work, and no commit of it was ever seen, so that they are raised on trial only: are its peers' "
+        "logs the right ones, and at INFO?"
     ),
     TroubleKind.NO_THREADS: (
         "no thread is seen in its control group: either nothing runs there, or the daemon does not see the host's "
