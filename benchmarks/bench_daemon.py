@@ -1,9 +1,10 @@
 """What the daemon costs: 12, 50 and 1,000 components of real processes in real control groups, period 1 s.
 
 Run it as root from the top of the repository: ``python benchmarks/bench_daemon.py [--shape NAME] [--json FILE]``.
-``50x64`` are 50 components that serve 64 channels each, ``1000x30`` a thousand of 30 threads. Every thread of a
-component wakes up again and again. Every peer (a third of the components) writes the log of a gateway peer, 52 lines a
-block or fewer. The daemon is a real `qioi run` with the law `adaptive` and its metrics on.
+``50x64`` are 50 components that serve 64 channels each, ``1000x30`` a thousand of 30 threads, ``50+8`` stand beside 8
+neighbours that never sleep; beside all others nobody else works, and nothing is raised. Every thread of a component
+wakes up again and again. Every peer (a third of the components) writes the log of a gateway peer, 52 lines a block or
+fewer. The daemon is a real `qioi run` with the law `adaptive`, and serves no metrics.
 """
 
 from __future__ import annotations
@@ -49,6 +50,18 @@ for number in range(count):
     print(pid, flush=True)
 time.sleep(1e6)
 """
+#: COUNT processes that never sleep once they have been put into their groups, which the end of their input says.
+NEIGHBOURS = """
+import os, sys
+for _ in range(int(sys.argv[1])):
+    pid = os.fork()
+    if pid == 0:
+        sys.stdin.read()
+        while True:
+            pass
+    print(pid, flush=True)
+sys.stdin.read()
+"""
 #: Components that serve one channel: tenants share a host, not a ledger.
 CHANNEL = 50
 #: Seconds until the daemon is taken as settled; how many of its periods are looked at once it was accounted for.
@@ -71,12 +84,14 @@ class Shape:
     blocks: float
     channels: int = 0
     noise: int = 51  # lines of the log for each block
+    neighbours: int = 0
 
 
 #: A busy network of one host, several of them, and more than anybody is known to run.
 SHAPES = {
     "12": Shape(12, 15, 0.05, 10),
     "50": Shape(50, 15, 0.05, 10),
+    "50+8": Shape(50, 15, 0.05, 10, neighbours=8),
     "1000": Shape(1000, 5, 1.0, 1),
     "50x64": Shape(50, 15, 0.05, 0.5, channels=64, noise=10),
     "1000x30": Shape(1000, 30, 10.0, 1),
@@ -117,16 +132,26 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
         (parents[0] / "cgroup.subtree_control").write_text("+cpu")
     words = [str(value) for value in (shape.components, shape.threads, shape.pause)]
     spawner = subprocess.Popen([sys.executable, "-c", SPAWNER, *words], stdout=subprocess.PIPE, start_new_session=True)
+    beside = subprocess.Popen(
+        [sys.executable, "-c", NEIGHBOURS, str(shape.neighbours)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
     assert spawner.stdout is not None
+    assert beside.stdin is not None
+    assert beside.stdout is not None
     try:
         components = [
             populate(parents, number, int(spawner.stdout.readline()), folder, shape)
             for number in range(shape.components)
         ]
+        for number in range(shape.neighbours):
+            place(parents, f"n{number}", int(beside.stdout.readline()))
+        beside.stdin.close()
         config = folder / "qioi.yaml"
         document = {
             "components": components,
-            "defaults": {"threshold": 50, "law": "adaptive"},
+            # Beside neighbours whoever waits is raised; a threshold that is reached would leave them what is beyond it.
+            "defaults": {"law": "adaptive", **({} if shape.neighbours else {"threshold": 50})},
             "state_dir": str(folder / "state"),
             "metrics": {"port": 0},
         }
@@ -145,8 +170,9 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
             daemon.send_signal(signal.SIGTERM)
             daemon.wait()
     finally:
-        os.killpg(spawner.pid, signal.SIGKILL)
-        spawner.wait()
+        for others in (spawner, beside):
+            os.killpg(others.pid, signal.SIGKILL)
+            others.wait()
         for parent in parents:
             for group in parent.iterdir():
                 if group.is_dir():
@@ -154,13 +180,18 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
             remove(parent)
 
 
+def place(parents: list[Path], name: str, pid: int) -> None:
+    """Put a process into a control group of its own."""
+    for parent in parents:
+        group = parent / name
+        group.mkdir()
+        (group / "cgroup.procs").write_text(str(pid))
+
+
 def populate(parents: list[Path], number: int, pid: int, folder: Path, shape: Shape) -> dict[str, Any]:
     """Give a process a control group, and a peer a log."""
     role = ROLES[number % len(ROLES)]
-    for parent in parents:
-        group = parent / f"c{number}"
-        group.mkdir()
-        (group / "cgroup.procs").write_text(str(pid))
+    place(parents, f"c{number}", pid)
     channels = [f"ch{one}" for one in range(shape.channels)] or [f"ch{number // CHANNEL}"]
     component = {"name": f"c{number}", "role": role, "cgroup": f"{parents[0].name}/c{number}", "channels": channels}
     if role == "peer":
@@ -214,6 +245,8 @@ def watch(
         paced(1.0, shape.blocks, write)
         loops.append(loop_seconds(socket))
     status = get_json(socket, "/status")
+    raised = sum(one["share"] > one["original"] for one in status["components"])
+    assert (raised > 0) == (shape.neighbours > 0), f"{raised} components are raised"
     assert sum(source["commits"] for source in status["sources"]) > 0, "the daemon has read no commit"
     return {
         "components": shape.components,

@@ -204,6 +204,7 @@ DAEMON = (
 SHAPE_TITLES = {
     "12": "12 components",
     "50": "50 components",
+    "50+8": "50 components beside 8 neighbours",
     "1000": "1,000 components",
     "50x64": "50 components on 64 channels",
     "1000x30": "1,000 components of 30 threads",

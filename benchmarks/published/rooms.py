@@ -30,9 +30,9 @@ def site(systems: Container[str]) -> tuple[str, ...]:
 def ledger(ways: Container[str]) -> tuple[str, ...]:
     """Give the bundled ledger without what only other ways to order have than these.
 
-    The replicas that are measured without a ledger are no part of it.
+    The replicas that are measured without a ledger are no part of it, nor is what changes a network that is there.
     """
-    apart = ("bftbench", *unused(CONSENTERS, ways))
+    apart = ("bftbench", "setup/extend.go", "setup/renew.go", *unused(CONSENTERS, ways))
     return ("ledger", *(f":(exclude)ledger/internal/{part}" for part in apart))
 
 
@@ -44,11 +44,13 @@ def unused(parts: Mapping[str, Sequence[str]], used: Container[str]) -> list[str
 
 #: perf is run by `qioi profile`, and by experiments that record slices, not by the daemon.
 NO_PERF = ":(exclude)monitor/profile"
-#: What the daemon decides and does. What keeps a second daemon out acts once, at the start. Of what finds components
-#: only that is named which acts wherever they come from.
+#: What the daemon decides and does. What keeps a second daemon out acts once, at the start, a replay is no
+#: daemon, and footnotes are words. Of what finds components only that is named which acts wherever they come from.
 DAEMON = (
     *("controller", "monitor", "qioi/daemon", "qioi/kernel", "qioi/model", "qioi/settings", "qioi/show"),
     ":(exclude)qioi/daemon/lock.py",
+    ":(exclude)qioi/daemon/replay.py",
+    ":(exclude)qioi/show/footnotes.py",
     NO_PERF,
     *("qioi/roster.py", *(f"qioi/discovery/{name}.py" for name in ("base", "cgroups", "mine", "owners", "told"))),
 )
