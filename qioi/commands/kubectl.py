@@ -133,13 +133,15 @@ def put_back(kubectl: Sequence[str], one: Mapping[str, Any]) -> str:
     if not is_raised(cpu):
         said = f"annotation {ORIGINAL_ANNOTATION} {cpu.original!r}"
         raise KubectlError(f"{said}: QiOi only raises, and it asks for {cpu.asked or 'no CPU'}: left as it is")
-    if (why := kept_raised(record, cpu)) is not None:
-        raise KubectlError(f"its request is {cpu.asked} again, but its kubelet keeps {cpu.actual}: {why}")
     patch = ["patch", "pod", record.name, "-n", record.namespace, "--type", "json"]
     if milli(cpu.asked) != record.found:
         change = replacement(record, cpu, record.original)
         speak(kubectl, *patch, "--subresource", "resize", "-p", json.dumps(change))
-    speak(kubectl, *patch, "-p", json.dumps(erasure(record, replace(cpu, asked=record.original))))
+    restored = replace(cpu, asked=record.original)
+    if (why := kept_raised(record, restored)) is not None:
+        again = f"its request is {record.original} again, but its kubelet keeps {cpu.actual}"
+        raise KubectlError(f"{again}: {why}: stays on record: run this again later")
+    speak(kubectl, *patch, "-p", json.dumps(erasure(record, restored)))
     return f"{record.namespace}/{record.name}: request {cpu.asked} -> {record.original}"
 
 

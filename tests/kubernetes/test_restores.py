@@ -302,8 +302,14 @@ def test_a_restored_request_that_its_kubelet_does_not_apply_stays_on_record(
     said = "request: restored, but its kubelet keeps 400m: Infeasible: Node didn't have enough: memory"
     assert [one.getMessage() for one in caplog.records] == [f"fab/peer0: {said}"]
     assert node.resizer.problem("peer0") == said
-    with pytest.raises(KubectlError, match="its kubelet keeps 400m: Infeasible"):
-        put_back(["no-kubectl"], restored)
+    for asked in ("100m", "400m"):
+        (tmp_path / "asked").unlink(missing_ok=True)
+        restored["spec"]["containers"][0]["resources"]["requests"]["cpu"] = asked
+        with pytest.raises(KubectlError, match="its kubelet keeps 400m: Infeasible"):
+            put_back(["sh", "-c", f'echo "$*" >> {tmp_path}/asked', "kubectl"], restored)
+        told = (tmp_path / "asked").read_text() if asked == "400m" else ""
+        assert (told.count("patch pod"), "annotations" in told) == (int(asked == "400m"), False)
+    restored["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100m"
     status["conditions"] = []
     node.times(5 * PAUSE)
     assert (node.resizer.record("peer0"), node.resizer.problem("peer0")) == (None, None)
