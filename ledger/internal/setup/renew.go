@@ -1,7 +1,9 @@
 package setup
 
 import (
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +18,7 @@ import (
 )
 
 // RenewTLS gives a node a new TLS key and certificate in place of those it has, also where a peer shows them to its
-// chaincodes. After an error the node has a pair that fits.
+// chaincodes. Until both parts of the new pair are made the node has its old one.
 func RenewTLS(dir, name string) error {
 	file, err := network.Load(filepath.Join(dir, network.FileName))
 	if err != nil {
@@ -38,23 +40,51 @@ func RenewTLS(dir, name string) error {
 	if err != nil {
 		return err
 	}
-	shown, err := f.read(cfg.TLS.Cert)
+	home := path.Dir(path.Dir(cfg.TLS.Cert))
+	shown, err := org.shown(path.Base(home), cfg.Chaincodes)
 	if err != nil {
 		return err
 	}
-	home := path.Dir(path.Dir(cfg.TLS.Cert))
 	if err := org.renew(home, node.Address); err != nil {
 		return err
 	}
-	for _, chaincode := range cfg.Chaincodes {
+	return f.showAnew(shown, path.Join(home, "tls"))
+}
+
+// shown are the connections to chaincodes, by their files, to which a peer of that name shows a pair of its own, be it of
+// now or from before. Another pair is its operator's.
+func (o *organisation) shown(name string, chaincodes []nodeconfig.Chaincode) (map[string]*nodeconfig.Connection, error) {
+	issuer, err := parsed(o.tls.CertPEM())
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*nodeconfig.Connection{}
+	for _, chaincode := range chaincodes {
 		if chaincode.Connection == "" {
 			continue
 		}
-		if err := f.showAnew(chaincode.Connection, string(shown), path.Join(home, "tls")); err != nil {
-			return fmt.Errorf("chaincode %s: connection %s still has the old certificate: %w", chaincode.Name, chaincode.Connection, err)
+		file, c := o.folder.path(chaincode.Connection), &nodeconfig.Connection{}
+		raw, err := os.ReadFile(file)
+		if err == nil {
+			err = json.Unmarshal(raw, c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("chaincode %s: connection %s: %w", chaincode.Name, chaincode.Connection, err)
+		}
+		cert, err := parsed([]byte(c.ClientCert))
+		if err == nil && cert.Subject.CommonName == name && cert.CheckSignatureFrom(issuer) == nil {
+			all[file] = c
 		}
 	}
-	return nil
+	return all, nil
+}
+
+func parsed(text []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("no certificate in PEM")
+	}
+	return x509.ParseCertificate(block.Bytes)
 }
 
 // renew puts a new pair into a home, of which both parts are made before the first one is replaced.
@@ -92,16 +122,8 @@ func keepOwner(made, old string) error {
 	return errors.Join(file.Chown(int(owner.Uid), int(owner.Gid)), file.Chmod(found.Mode()), file.Sync(), file.Close())
 }
 
-// showAnew replaces the pair that a peer shows to a chaincode by the one in that folder, if it was the peer's own.
-func (f folder) showAnew(connection, shown, pair string) error {
-	raw, err := f.read(connection)
-	if err != nil {
-		return err
-	}
-	var c nodeconfig.Connection
-	if err := json.Unmarshal(raw, &c); err != nil || c.ClientCert != shown {
-		return err
-	}
+// showAnew has a peer show the pair in that folder to its chaincodes.
+func (f folder) showAnew(connections map[string]*nodeconfig.Connection, pair string) error {
 	cert, err := f.read(path.Join(pair, "server.crt"))
 	if err != nil {
 		return err
@@ -110,11 +132,24 @@ func (f folder) showAnew(connection, shown, pair string) error {
 	if err != nil {
 		return err
 	}
-	c.ClientCert, c.ClientKey = string(cert), string(key)
-	if raw, err = json.MarshalIndent(c, "", "  "); err != nil {
-		return err
+	var errs []error
+	for file, c := range connections {
+		c.ClientCert, c.ClientKey = string(cert), string(key)
+		raw, err := json.MarshalIndent(c, "", "  ")
+		if err == nil {
+			err = durable.WriteFile(file, raw)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("connection %s still has the old certificate: %w", file, err))
+		}
 	}
-	return durable.WriteFile(f.path(connection), raw)
+	return errors.Join(errs...)
 }
 
-func (f folder) path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
+// path is where a name of a node's configuration leads to.
+func (f folder) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(string(f), filepath.FromSlash(name))
+}

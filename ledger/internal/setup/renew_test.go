@@ -39,6 +39,10 @@ func TestAPeerShowsItsNewCertificateToItsChaincodes(t *testing.T) {
 	before, err := cfg.Certificate()
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(cfg.TLS.Key, 0o640))
+	kept, err := os.ReadFile(cfg.Chaincodes[0].Connection)
+	require.NoError(t, err)
+	require.NoError(t, RenewTLS(dir, node.Name))
+	require.NoError(t, os.WriteFile(cfg.Chaincodes[0].Connection, kept, 0o600)) // as where the first time ended half-way
 	require.NoError(t, RenewTLS(dir, node.Name))
 	after, err := cfg.Certificate()
 	require.NoError(t, err)
@@ -72,4 +76,23 @@ func TestAPairThatCannotBeMadeLeavesTheOldOne(t *testing.T) {
 	after, err := cfg.Certificate()
 	require.NoError(t, err)
 	assert.Equal(t, before.Certificate, after.Certificate)
+}
+
+// TestOfAnotherPairNothingIsRenewed: its operator has made it, and an unreadable file is told before anything is changed.
+func TestOfAnotherPairNothingIsRenewed(t *testing.T) {
+	dir, node, cfg := peerOf(t)
+	before, err := cfg.Certificate()
+	require.NoError(t, err)
+	file := cfg.Chaincodes[0].Connection
+	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
+	require.ErrorContains(t, RenewTLS(dir, node.Name), "connection")
+	after, err := cfg.Certificate()
+	require.NoError(t, err)
+	assert.Equal(t, before.Certificate, after.Certificate)
+	text := `{"address": "cc:1", "client_cert": "another's"}`
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	require.NoError(t, RenewTLS(dir, node.Name))
+	found, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, text, string(found))
 }
