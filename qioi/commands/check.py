@@ -176,7 +176,7 @@ def obstacles(config: Config) -> Iterator[str]:
 def of_socket(config: Config) -> Iterator[str]:
     """Say why the status socket could not be made. Its folder is not made with it, but the state folder is."""
     path, folder = config.socket, config.socket.parent
-    made = folder in config.state_dir.parents and not folder.exists() and in_the_way(config.state_dir) is None
+    made = folder in config.state_dir.parents and nearest(folder) != folder and in_the_way(config.state_dir) is None
     if len(os.fsencode(path)) > LONGEST_SOCKET:
         yield f"{config.file}: socket {path}: accepted is a path of at most {LONGEST_SOCKET} bytes"
     elif folder != config.state_dir and not made and not (os.access(folder, needed()) and folder.is_dir()):
