@@ -87,13 +87,16 @@ def command(
 
 def listed_names(logs: Sequence[Path], config: Config) -> dict[Path, str]:
     """Name the logs of the components that a configuration lists, and what rotation has made of them."""
-    known = {place(Path(one.log)): one.name for one in config.components if one.log}
-    return {path: known[place(path)] for path in logs if place(path) in known}
+    listed = {Path(one.log).resolve(): one.name for one in config.components if one.log}
+    alike = Counter(map(place, listed))
+    parts = {place(log): name for log, name in listed.items() if alike[place(log)] == 1}
+    found = {path: listed.get(path.resolve()) or parts.get(place(path.resolve())) for path in logs}
+    return {path: name for path, name in found.items() if name is not None}
 
 
 def place(log: Path) -> tuple[Path, str]:
-    """Give what a log has in common with what rotation makes of it, and with no other."""
-    return log.resolve().parent, stem(log)
+    """Give what a log has in common with what rotation makes of it."""
+    return log.parent, stem(log)
 
 
 def watched(names: Mapping[Path, str], config: Config) -> tuple[Component, ...]:

@@ -148,6 +148,19 @@ def test_rotated_parts_of_a_listed_log_are_its_components(two_peers: tuple[Path,
     assert {name: one["blocks"] for name, one in found["channels"]["c"]["peers"].items()} == {"org1-peer": 60}
 
 
+def test_a_log_is_first_of_all_the_component_that_names_it(two_peers: tuple[Path, Path], tmp_path: Path) -> None:
+    """Links are followed, and two logs that differ in a number alone are no parts of one."""
+    for number, log in enumerate(two_peers):
+        log.rename(tmp_path / f"node.{number}")
+    (tmp_path / "today.log").symlink_to("node.0")
+    config = tmp_path / "qioi.yaml"
+    config.write_text("components:\n  - {name: a, role: peer, cgroup: lab/a, log: node.0, channels: [c]}\n"
+                      "  - {name: b, role: peer, cgroup: lab/b, log: node.1, channels: [c]}\n"
+                      "channels:\n  c: {}\n")  # fmt: skip
+    found = run(tmp_path / "today.log", tmp_path / "node.1", "-c", config)
+    assert {name: one["blocks"] for name, one in found["channels"]["c"]["peers"].items()} == {"a": 60, "b": 20}
+
+
 def test_where_a_daemon_finds_its_components_the_logs_peers_are_some(
     two_peers: tuple[Path, Path], tmp_path: Path
 ) -> None:
