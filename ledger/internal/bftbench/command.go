@@ -37,6 +37,7 @@ func Command() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			context.AfterFunc(ctx, stop) // another one ends it at once
 			found, err := Measure(ctx, run, options)
 			if err != nil {
 				return err

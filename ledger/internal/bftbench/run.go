@@ -299,8 +299,8 @@ func (s *session) result(seen clients.Measured, elapsed time.Duration) *Result {
 }
 
 // addReplicas says what each replica used per transaction. Replicas are asked one after the other, before and after the
-// clients' window, and under a quota they answer late. So each counts by its own clock, and a part of that as long as
-// the window.
+// clients' window, and under a quota they answer late. So what a replica has counted is of a time by its own clock, and
+// only a part of it, as long as the window, is told.
 func (s *session) addReplicas(found *Result, before, after samples) {
 	counted := make([][]stage.Sample, len(s.members))
 	for i := range s.members {

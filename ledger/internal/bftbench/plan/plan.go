@@ -141,7 +141,7 @@ func (r Run) Validate() error {
 		return err
 	}
 	if size := r.Requests() * r.Load.Size(); size > largestBatch {
-		return fmt.Errorf("batch %d: transactions of %d bytes together at most are accepted, these have %d", r.Batch, largestBatch, size)
+		return fmt.Errorf("batch %d: transactions of %d bytes together at most are accepted, these may have %d", r.Batch, largestBatch, size)
 	}
 	return nil
 }

@@ -47,8 +47,9 @@ func (l Load) Validate() error {
 
 // Size is at most how many bytes a client's burst of transactions has, without its signature.
 func (l Load) Size() int {
-	const number = binary.MaxVarintLen64
-	return 4*number + l.Burst*(l.Operations*(2*number+l.Value)+l.Padding)
+	number := func(most int) int { return len(binary.AppendUvarint(nil, uint64(most))) }
+	write := number(l.Records-1) + number(l.Value) + l.Value
+	return 4*binary.MaxVarintLen64 + l.Burst*(l.Operations*write+l.Padding)
 }
 
 // Source makes transactions. One goroutine uses it.
