@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 import os
@@ -17,7 +18,7 @@ import yaml
 from click.testing import CliRunner
 from demo_k8s import MANIFESTS
 from demo_k8s.__main__ import logs_of_a_failure
-from demo_k8s.cluster import best_effort, on_the_nodes_network, unwrap
+from demo_k8s.cluster import age, best_effort, on_the_nodes_network, read_log, unwrap
 from demo_k8s.control_plane import Processes, run, until
 from demo_k8s.images import daemon_image, ledger_image, sysbench_image
 from demo_k8s.ledger import on_loopback
@@ -179,3 +180,12 @@ def test_no_logs_are_kept_of_a_node_that_was_interrupted(tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt), logs_of_a_failure(tmp_path, tmp_path / "kept", Console(file=io.StringIO())):
         raise KeyboardInterrupt
     assert not (tmp_path / "kept").exists()
+
+
+def test_what_the_kubelet_has_rotated_is_a_part_of_the_log(tmp_path: Path) -> None:
+    parts = ["1.log", "0.log.20261129-090001", "0.log.20261129-080000.gz", "0.log"]
+    for name in parts:
+        file = tmp_path / name
+        file.write_bytes(gzip.compress(name.encode()) if name.endswith("gz") else name.encode())
+    order = ["0.log.20261129-080000.gz", "0.log.20261129-090001", "0.log", "1.log"]
+    assert [read_log(one) for one in sorted(tmp_path.iterdir(), key=age)] == order

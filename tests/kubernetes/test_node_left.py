@@ -174,6 +174,40 @@ def test_a_record_stays_until_its_node_is_removed(records: Path, root: str, tmp_
     second.remove()
 
 
+def test_what_cannot_be_put_back_is_named_and_all_else_goes(
+    records: Path, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container's sysctls can often not be written, and then none has changed."""
+    monkeypatch.setattr(host, "SYSCTL", tmp_path / "sys")
+    same, folder = tmp_path / "sys/vm/same", tmp_path / "sys/vm/folder"
+    folder.mkdir(parents=True)
+    same.write_text("0\n")
+    os.utime(same, (1, 1))
+    left = Footprint("test", tmp_path / "node", root, tmp_path / "logs", {"vm/folder": "1\n", "vm/same": "0\n"})
+    for one in (left.folder, left.logs, CPU / root / "pod"):
+        one.mkdir(parents=True)
+    left.record()
+    with pytest.raises(LabError, match=rf"^{folder}: Is a directory: it was 1$"):
+        left.remove()
+    assert [one.exists() for one in (left.folder, left.logs, CPU / root)] == [False, False, False]
+    assert (same.stat().st_mtime, len(recorded())) == (1, 1)
+    folder.rmdir()
+    folder.write_text("2\n")
+    left.remove()
+    assert (folder.read_text(), recorded()) == ("1\n", [])
+
+
+def test_what_fails_while_a_node_is_taken_down_hides_no_cause() -> None:
+    def fail() -> None:
+        raise PermissionError(13, "Permission denied", "/proc/sys/vm/x")
+
+    with pytest.raises(LabError) as failed, taken_down(fail, Console(file=io.StringIO())):
+        raise OSError(28, "No space left on device")
+    assert [line.partition("] ")[2] for line in str(failed.value).splitlines()] == [
+        "No space left on device", "Permission denied: '/proc/sys/vm/x'",
+    ]  # fmt: skip
+
+
 #: A process that brings a whole node up, in a folder and from a port on, with a pod that burns CPU time.
 WHOLE_NODE = """
 import sys
@@ -195,7 +229,8 @@ sys.stdin.read()
 @pytest.mark.host
 def test_a_whole_node_whose_process_was_killed_is_removed() -> None:
     need_node()
-    found, outside = read_sysctls(), [Path("/usr/libexec/kubernetes"), Path("/run/containerd/runc/k8s.io")]
+    found, sockets = read_sysctls(), sorted(Path("/run/containerd/s").glob("*"))
+    outside = [Path("/usr/libexec/kubernetes"), Path("/run/containerd/runc/k8s.io"), Path("/var/lib/kubelet")]
     had = [one.exists() for one in outside]
     folder = tempfile.mkdtemp(prefix="qioi-node-")
     another = f"cni-{os.getpid()}"
@@ -211,6 +246,7 @@ def test_a_whole_node_whose_process_was_killed_is_removed() -> None:
         assert not Path(folder).exists()
         assert not run(["ps", "-eo", "args"]).count(folder)
         assert [one.exists() for one in outside] == had
+        assert sorted(Path("/run/containerd/s").glob("*")) == sockets
         assert Path("/run/netns", another).exists()
     finally:
         run(["ip", "netns", "delete", another])

@@ -113,7 +113,7 @@ def taken_down(take: Callable[[], None], console: Console) -> Iterator[None]:
     failed = ""
     try:
         yield
-    except LabError as error:
+    except (LabError, OSError) as error:
         failed = f"{error}\n"
         raise
     finally:
@@ -121,7 +121,7 @@ def taken_down(take: Callable[[], None], console: Console) -> Iterator[None]:
             console.print("taking the node down")
             try:
                 take()
-            except LabError as error:
+            except (LabError, OSError) as error:
                 raise LabError(f"{failed}{error}") from error
 
 

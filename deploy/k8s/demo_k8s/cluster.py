@@ -5,6 +5,7 @@ The demo runs on the node itself, as root: what it measures stands in this host'
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import time
@@ -130,16 +131,27 @@ class Pod:
         return f"{self.name} {self.document['status'].get('phase')} {self._status.get('state', '')} {said}"
 
     def log(self, stream: str = "stderr") -> str:
-        """Read what its container has written to a stream."""
+        """Read what its container has written to a stream, as far as the kubelet keeps it."""
         namespace, container = self.document["metadata"]["namespace"], self.document["spec"]["containers"][0]["name"]
         folder = LOGS / f"{namespace}_{self.name}_{self.uid}" / container
-        files = sorted(folder.glob("*.log"), key=lambda one: int(one.stem.partition(".")[0]))
-        return "".join(unwrap(file.read_text(errors="replace"), stream) for file in files)
+        return "".join(unwrap(read_log(file), stream) for file in sorted(folder.glob("*.log*"), key=age))
 
     def group(self, hierarchy: Hierarchy, layout: Layout) -> PodGroup:
         """Give its control groups."""
         qos = Qos(self.document["status"]["qosClass"])
         return PodGroup(hierarchy, layout.container(self.uid, qos, str(self._status["containerID"])))
+
+
+def age(log: Path) -> tuple[int, str]:
+    """Order a container's logs: by its restarts, and what the kubelet has rotated by time before what is written to."""
+    restart, _, rotated = log.name.partition(".log")
+    return int(restart), rotated.removesuffix(".gz") or "~"
+
+
+def read_log(log: Path) -> str:
+    """Read a log, which the kubelet may have compressed."""
+    with gzip.open(log, "rt", errors="replace") if log.suffix == ".gz" else log.open(errors="replace") as file:
+        return file.read()
 
 
 def unwrap(text: str, stream: str) -> str:

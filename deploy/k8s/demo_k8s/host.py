@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -25,6 +25,9 @@ CGROUPS = Path("/sys/fs/cgroup")
 #: The hierarchy with the CPU controller: version 1's own, or version 2's only one.
 CPU = CGROUPS / "cpu" if (CGROUPS / "cpu").is_dir() else CGROUPS
 LOGS = Path("/var/log/pods")
+#: Where a kubelet's device manager has its socket, whatever folder the kubelet is given.
+KUBELET = Path("/var/lib/kubelet")
+SYSCTL = Path("/proc/sys")
 RECORDS = Path("/run/qioi-nodes")
 #: What the kubelet sets for itself (setupKernelTunables in its pkg/kubelet/cm).
 SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
@@ -61,14 +64,15 @@ def recorded() -> list[Footprint]:
 
 def read_sysctls() -> dict[str, str]:
     """Read what a kubelet would change."""
-    return {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
+    return {name: (SYSCTL / name).read_text() for name in SYSCTLS}
 
 
 @dataclass
 class Footprint:
     """What one node makes of this machine: a folder, logs, mounts, shims, a tree of control groups, and sysctls.
 
-    ``root`` is the group above its pods' groups, empty for the hierarchy's own.
+    ``root`` is the group above its pods' groups, empty for the hierarchy's own. ``kubelet`` says whether
+    :data:`KUBELET` was there before.
     """
 
     name: str
@@ -76,13 +80,15 @@ class Footprint:
     root: str
     logs: Path
     sysctls: dict[str, str] = field(default_factory=read_sysctls)  # as they were found
+    kubelet: bool = field(default_factory=KUBELET.exists)
     _held: IO[str] | None = field(default=None, init=False)
 
     @classmethod
     def read(cls, file: Path) -> Footprint:
         """Read a record."""
         found = json.loads(file.read_text())
-        return cls(found["name"], Path(found["folder"]), found["root"], Path(found["logs"]), found["sysctls"])
+        places = Path(found["folder"]), found["root"], Path(found["logs"])
+        return cls(found["name"], *places, found["sysctls"], found.get("kubelet", True))
 
     @property
     def _file(self) -> Path:
@@ -92,8 +98,10 @@ class Footprint:
         """Write the record; it is locked until this process ends. LabError if there is one already."""
         RECORDS.mkdir(mode=0o700, exist_ok=True)
         draft = RECORDS / f"{self.name}.{os.getpid()}"  # the record is there only when it is whole and locked
-        draft.write_text(json.dumps({"name": self.name, "folder": str(self.folder), "root": self.root,
-                                     "logs": str(self.logs), "sysctls": self.sysctls}))  # fmt: skip
+        draft.write_text(json.dumps({
+            "name": self.name, "folder": str(self.folder), "root": self.root, "logs": str(self.logs),
+            "sysctls": self.sysctls, "kubelet": self.kubelet,
+        }))  # fmt: skip
         self._held = draft.open()
         fcntl.flock(self._held, fcntl.LOCK_EX)
         try:
@@ -121,21 +129,41 @@ class Footprint:
         self.kill_pods()
         kill(self._shims())
         self._unmount()
-        for name, value in self.sysctls.items():
-            Path("/proc/sys", name).write_text(value)
+        problems = list(self._put_back_sysctls())
         for link in list(Path("/var/log/containers").glob("*.log")):
             if link.is_symlink() and str(link.readlink()).startswith(f"{self.logs}/"):
                 link.unlink()
         shutil.rmtree(self.logs, ignore_errors=True)
         with contextlib.suppress(OSError):
             Path("/var/log/containers").rmdir()
+        for shim in self.folder.glob("*/io.containerd.runtime.v2.task/*/*/address"):
+            Path(shim.read_text().removeprefix("unix://")).unlink(missing_ok=True)  # a shim that is killed leaves it
         shutil.rmtree(self.folder, ignore_errors=True)
-        remove_groups(self.root or "kubepods")
+        if not self.kubelet:
+            shutil.rmtree(KUBELET / "device-plugins", ignore_errors=True)
+            with contextlib.suppress(OSError):
+                KUBELET.rmdir()
+        try:
+            remove_groups(self.root or "kubepods")
+        except LabError as error:
+            problems.append(str(error))
+        if problems:
+            raise LabError("; ".join(problems))
         self._file.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             RECORDS.rmdir()
         if self._held is not None:
             self._held.close()
+
+    def _put_back_sysctls(self) -> Iterator[str]:
+        """Put back what the kubelet has changed, and say what can't be. Some machines let nobody write."""
+        for name, value in self.sysctls.items():
+            file = SYSCTL / name
+            try:
+                if file.read_text() != value:
+                    file.write_text(value)
+            except OSError as error:
+                yield f"{file}: {error.strerror}: it was {value.strip()}"
 
     def _shims(self) -> list[int]:
         """Name the runtime's shims of this folder's containerd, by the address that each was given."""
