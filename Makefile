@@ -105,9 +105,9 @@ test-rest:
 	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED) $(addprefix tests/,$(BESIDE))) --skipped $(SKIPPED)/rest
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
-test-host: setup spark kafka k8s-tools
+test-host: setup spark kafka k8s-tools $(STAMPS)/apt-test
 	@echo '== tests with a systemd, a cgroup v2 guest and container engines of their own'
-	@$(call apt,$(DOCKER) podman debootstrap systemd-container qemu-system-x86 busybox-static cpio prometheus chromium $(NODE) $(MARIADB))
+	@$(call apt,$(DOCKER) podman debootstrap systemd-container qemu-system-x86 busybox-static cpio procps prometheus chromium $(NODE) $(MARIADB))
 	@rm -rf $(SKIPPED)-host
 	$(BIN)/pytest -m host --skipped $(SKIPPED)-host/host
 	@echo '== 1,000 containers created and removed while the daemon runs'
@@ -121,12 +121,12 @@ test-host: setup spark kafka k8s-tools
 # `make test` runs the Kubernetes tests that need no node on a real API server, which is built once, in minutes. Where that
 # can't be, they are skipped, and the last lines say so.
 k8s-server: setup $(STAMPS)/apt-test
-	@PYTHONPATH=deploy/k8s $(PY) -m demo_k8s.tools kube-apiserver kubectl || echo '== no API server: its tests are skipped'
+	@( $(call again,PYTHONPATH=deploy/k8s $(PY) -m demo_k8s.tools kube-apiserver kubectl) ) || echo '== no API server: its tests are skipped'
 
 # tests/kubernetes and demo-k8s run on packages of apt, and on tools that are built once from Go modules into
 # /var/cache/qioi-k8s (20 minutes of CPU, 10 on two cores).
 k8s-tools: setup $(STAMPS)/apt-k8s
-	PYTHONPATH=deploy/k8s nice -n 10 $(PY) -m demo_k8s.tools
+	@$(call again,PYTHONPATH=deploy/k8s nice -n 10 $(PY) -m demo_k8s.tools)
 
 # Half of the unit tests are Go's: on two cores both halves run at once, and lint beside them. Python's own two halves wait
 # now and then, each for what the other leaves; their output appears at their end.
@@ -169,7 +169,7 @@ mutants-python:
 
 # The race detector alone needs a C compiler.
 race: setup $(STAMPS)/modules-test
-	@command -v gcc >/dev/null || { $(call apt,gcc libc6-dev); }
+	@echo '#include <stdlib.h>' | gcc -E - >/dev/null 2>&1 || { $(call apt,gcc libc6-dev); }
 	@echo '== tests under the race detector: Go'
 	$(MAKE) --no-print-directory -C ledger race
 	cd deploy/k8s/nri && CGO_ENABLED=1 go test -race ./...
@@ -228,7 +228,7 @@ $(STAMPS)/apt $(STAMPS)/apt-test $(STAMPS)/apt-k8s:
 	@touch $@
 
 FORCE:
-$(READY): pyproject.toml $(STAMPS)/apt $(if $(shell $(whole) && echo yes),,FORCE)
+$(READY): pyproject.toml $(STAMPS)/apt $(if $(shell PATH=$(BIN):$$PATH; $(whole) && $(go_is_new) && echo yes),,FORCE)
 	@echo '== Python environment in $(VENV)'
 	@$(environment)
 	@$(call pip,'setuptools>=70.1')

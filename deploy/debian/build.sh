@@ -27,6 +27,9 @@ esac
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# dash runs no EXIT trap when a signal ends it.
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 root=$work/root
 mkdir -p "$work/wheel" "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/doc/qioi/examples" \
     "$root/usr/share/bash-completion/completions" "$root/lib/systemd/system" "$root/etc/qioi"

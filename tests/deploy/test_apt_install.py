@@ -137,6 +137,19 @@ def test_who_is_not_root_is_told_in_one_line_what_to_install(host: Host) -> None
     assert said.endswith("apt-get install --no-install-recommends toy-missing toy-other")
 
 
+def test_who_is_not_root_goes_on_without_what_qioi_does_without(host: Host) -> None:
+    host.program("id", "echo 1000")
+    done = host.install("libcgroup2", "linux-perf")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "== not root: going on without libcgroup2 linux-perf\n",
+        "",
+    )
+    done = host.install("libcgroup2", "toy-missing")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("apt-get install --no-install-recommends toy-missing\n")
+
+
 def test_what_fetches_is_tried_again(host: Host) -> None:
     host.program("apt-get", f"echo asked >>{host.folder}/done; exit 100")
     assert host.install("toy-missing").returncode == 100

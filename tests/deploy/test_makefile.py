@@ -43,10 +43,10 @@ def toy_environment(folder: Path) -> None:
     (site / "pip.py").touch()
 
 
-def left_to_do(clone: Path) -> list[str]:
+def left_to_do(clone: Path, **environment: str) -> list[str]:
     """Name the steps of `make setup` that are not done there."""
     command = ["make", "--no-print-directory", "-n", "-f", str(ROOT / "Makefile"), "-C", str(clone), "setup"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **environment})
     said = {"python": "== Python environment", "ledger": "== building the ledger"}
     return [step for step, words in said.items() if words in done.stdout]
 
@@ -96,6 +96,19 @@ def link(clone: Path) -> Path:
     return clone
 
 
+def done_setup(clone: Path) -> Path:
+    """Make a clone in which all of `make setup` is done."""
+    toy_environment(clone / ".venv")
+    done = ("deploy/apt-packages.txt", "pyproject.toml", "ledger/go.mod", "ledger/go.sum", "ledger/main.go",
+            "build/stamps/apt", ".venv/ready", "build/stamps/modules", "ledger/bin/qioi-ledger")  # fmt: skip
+    for order, name in enumerate(done):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).touch()
+        os.utime(clone / name, (order, order))
+    (clone / "ledger/Makefile").write_text("build:\n")
+    return clone
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "steps"),
@@ -112,17 +125,19 @@ def link(clone: Path) -> Path:
 def test_setup_does_again_what_is_gone_or_was_moved(
     tmp_path: Path, change: Callable[[Path], Path], steps: list[str]
 ) -> None:
-    clone = tmp_path / "clone"
-    toy_environment(clone / ".venv")
-    done = ("deploy/apt-packages.txt", "pyproject.toml", "ledger/go.mod", "ledger/go.sum", "ledger/main.go",
-            "build/stamps/apt", ".venv/ready", "build/stamps/modules", "ledger/bin/qioi-ledger")  # fmt: skip
-    for order, name in enumerate(done):
-        (clone / name).parent.mkdir(parents=True, exist_ok=True)
-        (clone / name).touch()
-        os.utime(clone / name, (order, order))
-    (clone / "ledger/Makefile").write_text("build:\n")
+    clone = done_setup(tmp_path / "clone")
     assert left_to_do(clone) == []
     assert left_to_do(change(clone)) == steps
+
+
+@pytest.mark.slow
+def test_setup_installs_a_go_in_place_of_one_that_is_gone(tmp_path: Path) -> None:
+    clone = done_setup(tmp_path / "clone")
+    older = tmp_path / "go"
+    older.write_text("#!/bin/sh\necho go version go1.19.8 linux/amd64\n")
+    older.chmod(0o755)
+    assert left_to_do(clone) == []
+    assert left_to_do(clone, PATH=f"{tmp_path}:{os.environ['PATH']}") == ["python", "ledger"]
 
 
 def test_clean_removes_every_cache_that_git_ignores() -> None:
