@@ -338,9 +338,13 @@ class DockerDiscovery:
 
 
 def network_of(name: str, facts: Mapping[str, Any]) -> Network:
-    """Read how a container is reached: its names in its networks, and the host's ports that lead to it."""
-    settings = facts.get("NetworkSettings") or {}
-    everywhere = {name, str(facts["Config"].get("Hostname") or name)}
+    """Read how a container is reached: its names in its networks, and the host's ports that lead to it.
+
+    One in the host's network has the host's name, and engines tell no ports of it but those that its image exposes.
+    """
+    settings, config = facts.get("NetworkSettings") or {}, facts["Config"]
+    on_host = (facts.get("HostConfig") or {}).get("NetworkMode") == "host"
+    everywhere = {name} if on_host else {name, str(config.get("Hostname") or name)}
     names: dict[str, frozenset[str]] = {}
     addresses = set()
     for title, one in (settings.get("Networks") or {}).items():
@@ -349,8 +353,10 @@ def network_of(name: str, facts: Mapping[str, Any]) -> Network:
         if one.get("IPAddress"):
             addresses.add(str(one["IPAddress"]))
     published = (settings.get("Ports") or {}).values()
-    ports = frozenset(str(port["HostPort"]) for ports in published for port in ports or ())
-    return Network(names or {"": frozenset(everywhere)}, ports, frozenset(addresses))
+    ports = {str(port["HostPort"]) for ports in published for port in ports or ()}
+    if on_host:
+        ports = {str(port).partition("/")[0] for port in config.get("ExposedPorts") or ()}
+    return Network(names or {"": frozenset(everywhere)}, frozenset(ports), frozenset(addresses))
 
 
 def pump(events: Events, waiting: queue.Queue[Mapping[str, Any] | None], missed: threading.Event) -> None:

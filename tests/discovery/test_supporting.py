@@ -96,6 +96,30 @@ def test_how_a_container_is_reached() -> None:
     assert network_of("c0", {"Config": {}}) == Network({"": frozenset({"c0"})})
 
 
+def in_the_hosts_network(name: str, *ports: str) -> Network:
+    """Give what an engine tells of such a container."""
+    return network_of(name, {
+        "Config": {"Hostname": HERE, "ExposedPorts": {f"{port}/tcp": {} for port in ports}},
+        "HostConfig": {"NetworkMode": "host"},
+        "NetworkSettings": {"Networks": {"host": {"NetworkID": "5b", "IPAddress": "", "DNSNames": None}}, "Ports": {}},
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ["localhost:5984", "127.0.0.1:5984", f"{HERE}:5984", "host.docker.internal:5984"])
+def test_a_database_in_the_hosts_network_is_found_by_the_ports_of_its_image(address: str) -> None:
+    couch = replace(database("couch"), network=in_the_hosts_network("couch", "4369", "5984", "9100"))
+    other = replace(database("other"), network=in_the_hosts_network("other", "6984"))
+    (found,) = supporting(peer("p0", address), couch, other)
+    assert found.name == "couch"
+
+
+def test_the_hosts_name_is_no_containers() -> None:
+    """A peer in the host's network names a port that leads into another one."""
+    node = replace(peer("p0", f"{HERE}:7984"), network=in_the_hosts_network("p0", "7051"))
+    (found,) = supporting(node, database("couch", "7984"))
+    assert (found.name, found.role) == ("couch", Role.SUPPORT)
+
+
 def test_an_address_is_a_containers_in_every_network() -> None:
     """As that of a peer in the host's network names it."""
     couch = replace(database("couch"), network=Network({"fabric": frozenset()}, addresses=frozenset({"172.18.0.2"})))
