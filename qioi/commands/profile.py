@@ -125,8 +125,11 @@ def named_by(config: Config, hierarchy: Hierarchy) -> Iterator[Target]:
             found = look(config, hierarchy, ENGINE_PATIENCE)
         except UnwatchableError as error:
             raise ProfileError(str(error)) from None
-        if found.problems and not found.components and not components:
-            raise ProfileError(f"{config.file}: {'; '.join(f'{who}: {what}' for who, what in found.problems.items())}")
+        problems = [f"{who}: {what}" for who, what in found.problems.items()]
+        if problems and not found.components and not components:
+            raise ProfileError(f"{config.file}: {'; '.join(problems)}")
+        for problem in problems:
+            click.echo(f"{config.file}: {problem}", err=True)
         components = join((Fixed(components).found(), found)).components
     for one in components:
         yield Target(one.name, one.role.value, (one.cgroup,))
