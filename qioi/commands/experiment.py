@@ -161,7 +161,7 @@ class Asked:
 @click.option("--duration", type=Finite(min=2), help="Measured seconds of each cell, in place of the file's.")
 @click.option("--warmup", type=Finite(min=0.5), help="Seconds of load before them, in place of the file's.")
 @click.option("--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Seed of all random choices.")
-@click.option("--smoke", is_flag=True, help="A second of each, once: to see that it works, not to measure.")
+@click.option("--smoke", is_flag=True, help="Two seconds of each, once: to see that it works, not to measure.")
 @click.option(
     "--base-port",
     type=click.IntRange(1024, 65_000),

@@ -120,9 +120,10 @@ class Store:
         self._write({"format": FORMAT, **asked(plan), **places, "host": host, "maxima": {}})
 
     def resume(self, plan: Plan, media: Mapping[str, str], host: dict[str, Any], folder: str = "") -> None:
-        """Resume a run of the same plan, build and machine, and note the machine's state."""
+        """Resume a run of the same plan, build and machine; note the machine's state, unless nothing is wanting."""
         self.check(plan, media, folder, resume=True, host=host)
-        self.keep("resumed", [*self._read().get("resumed", []), host])
+        if wanting(plan, self.repeats()):
+            self.keep("resumed", [*self._read().get("resumed", []), host])
 
     def keep(self, key: str, value: object) -> None:
         """Write one key of run.json."""
