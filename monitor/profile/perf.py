@@ -96,7 +96,8 @@ def run_perf(
     """
     events = [word for event in EVENTS for word in ("-e", event)]
     words = [perf, "record", "-a", *events, "-o", str(file), f"--max-size={megabytes}M", "--clockid=CLOCK_MONOTONIC"]
-    owners = look(groups)
+    owners = seen = look(groups)
+    looks: list[tuple[float, dict[int, str]]] = []
     with contextlib.ExitStack() as stack:
         control = stack.enter_context(Control())
         process = stack.enter_context(
@@ -110,9 +111,11 @@ def run_perf(
             raise LateError(f"{perf} record began {begun - until:.1f} s after it was to end")
         deadline = min(time.monotonic() + seconds, until)
         while process.poll() is None and (rest := deadline - time.monotonic()) > 0:
+            before, seen = seen, look(groups)
+            if new := {tid: name for tid, name in seen.items() if before.get(tid) != name}:
+                looks.append((time.monotonic(), new))
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(LOOK, rest))
-            owners.update(look(groups))
         # One that has ended by itself, at its bound, has done so with its last event.
         ended = time.monotonic() if process.poll() is None else None
         process.send_signal(signal.SIGINT)
@@ -122,7 +125,7 @@ def run_perf(
             raise ProfileError(f"{perf} record does not end, {PATIENCE:g} s after it was told to") from None
     if not file.exists() or file.stat().st_size == 0:
         raise ProfileError(f"{perf} record: {complaint(text)}")
-    return Accountant(owners, begun, ended)
+    return Accountant(owners, begun, ended, looks)
 
 
 def read(perf: str, file: Path, accountant: Accountant) -> Recording:

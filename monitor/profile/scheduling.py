@@ -9,6 +9,7 @@ since 4.14, in versions before 6.9 (it does not know the state `R+`), so CPU-bou
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -69,12 +70,22 @@ class Recording:
 class Accountant:
     """Reads events in the order of time. ``owners`` names whose each thread is; children are their parents'.
 
+    ``looks`` are what was seen of that meanwhile, each from a time on, in their order: a process that is started in a
+    component is most often forked outside, by a runtime, and moved.
+
     What counts begins at ``since`` and ends at ``until``, in seconds of the events' clock: by default with the first
     event and the last. Events before that say who waits at the beginning, and whose each child is.
     """
 
-    def __init__(self, owners: Mapping[int, str], since: float | None = None, until: float | None = None) -> None:
+    def __init__(
+        self,
+        owners: Mapping[int, str],
+        since: float | None = None,
+        until: float | None = None,
+        looks: Iterable[tuple[float, Mapping[int, str]]] = (),
+    ) -> None:
         self._owners = dict(owners)
+        self._looks = deque(looks)
         self._threads: dict[int, _Thread] = {}
         self._accounts: dict[str | None, Account] = {}
         self._begin, self._end = since, until
@@ -105,6 +116,8 @@ class Accountant:
     def _tick(self, stamp: str) -> float:
         """Give an event's time, at most that of the end."""
         now = float(stamp)
+        while self._looks and self._looks[0][0] <= now:
+            self._owners |= self._looks.popleft()[1]
         if self._begin is None:
             self._begin = now
         self._counts = self._begin <= now and (self._end is None or now <= self._end)

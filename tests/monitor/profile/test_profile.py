@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,16 @@ def test_children_are_their_parents_whoever_had_the_number_before() -> None:
     accounts = Accountant({7: "peer0"}).read([*lines, switch(4.25, 9, "X", 0)]).accounts
     assert (accounts["peer0"].run, accounts["peer0"].wait) == (0.5, 0.5)
     assert (accounts[None].run, accounts[None].wait) == (0.25, 1.0)
+
+
+def test_who_is_moved_into_a_component_is_its_from_when_that_is_seen() -> None:
+    """A runtime forks it outside, and what it forks afterwards is the component's, too; a number may be reused."""
+    lines = [fork(1.0, 5, 9), switch(1.0, 0, "R", 9), switch(1.5, 9, "S", 0), waking(2.0, 9), switch(2.5, 0, "R", 9)]
+    lines += [fork(3.0, 9, 10), switch(3.0, 9, "S", 10), switch(4.0, 10, "X", 0), fork(5.0, 5, 10)]
+    lines += [switch(5.5, 0, "R", 10), switch(6.0, 10, "X", 0)]
+    accounts = Accountant({}, looks=[(2.25, {9: "peer0"}), (9.0, {10: "peer0"})]).read(lines).accounts
+    assert (accounts["peer0"].run, accounts["peer0"].threads) == (0.5 + 1.0, {9, 10})
+    assert (accounts[None].run, accounts[None].threads) == (0.5 + 0.5, {9, 10})
 
 
 def test_what_is_not_known_is_left_out() -> None:
@@ -206,6 +217,24 @@ def test_a_recording_agrees_with_the_kernels_own_counters(site: Site, monkeypatc
     assert document["rest"]["threads"] > 0
     assert list(folder.iterdir()) == []
     assert event_mounts() == mounts
+
+
+@needs_perf
+@pytest.mark.slow
+def test_a_process_that_is_started_in_a_component_meanwhile_is_its(site: Site) -> None:
+    """Its parent, which moves it, is this test: nobody's."""
+    site.component("sleeper")
+    for seconds in (2, 8, 32):  # on a busy host perf begins late
+        later = threading.Timer(seconds / 2, populate, (site, "sleeper"))
+        later.start()
+        document = profile(site, "--cgroup", f"s={site.parent}/sleep*", "--seconds", str(seconds))
+        later.join()
+        end(site.processes[-1])
+        (one,) = document["components"]
+        if one["threads"] == 2:
+            break
+    assert one["threads"] == 2
+    assert one["cores"] > 0
 
 
 @needs_perf
