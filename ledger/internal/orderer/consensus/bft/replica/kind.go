@@ -92,11 +92,13 @@ func configOf(s consensus.Settings) pbft.Config {
 		BatchTxs: o.BFT.BatchTxs, BatchBytes: o.BFT.BatchBytes, Pending: pending, PendingBytes: 64 << 20,
 		SpareWait: o.BFT.ViewChangeTimeout / spareShare, Timeout: o.BFT.ViewChangeTimeout, MaxTimeout: 16 * o.BFT.ViewChangeTimeout, Resend: resend,
 	}
-	if cfg.Pace, cfg.MostPace = streamPace, streamMostPace; channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount) {
-		cfg.Pace, cfg.MostPace = blockPace, blockPace
-	}
-	if o.Mode == channelconfig.Stream {
-		cfg.MarkWait = cutWait
+	if !s.Unpaced {
+		if cfg.Pace, cfg.MostPace = streamPace, streamMostPace; channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount) {
+			cfg.Pace, cfg.MostPace = blockPace, blockPace
+		}
+		if o.Mode == channelconfig.Stream {
+			cfg.MarkWait = cutWait
+		}
 	}
 	for id := range s.Founders {
 		cfg.Group.Members = append(cfg.Group.Members, id+1)
