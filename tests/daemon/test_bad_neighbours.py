@@ -65,7 +65,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_container_that_is_stuck_in_its_engine_hides_no_other_and_stays_as_it_was(engine: Engine) -> None:
     engine.silent = {"broken"}
     with closing(DockerDiscovery(str(engine.server_address), 1)) as discovery:
-        until(lambda: discovery.wait(0))
+        until(lambda: "no answer in 1 s" in discovery.found().problems.get("container broken", ""))
+        until(lambda: discovery.found().components)  # this process may stand still for a second itself
         first = discovery.found()
         engine.silent = {"good"}
         until(lambda: "container peer0" in discovery.found().problems)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from planted import KINDS, plant
 from toy_daemon import ToySite, peer
+from waiting import PATIENCE
 
 from qioi.controller.enough import ANY
 from qioi.controller.guard.guard import Guard
@@ -151,7 +152,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path, caplog: pytest.LogC
     assert KnownShares(tmp_path).load() == {"peer0": {"red": 8.0}}
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(PATIENCE)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device")
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_planted_in_its_place_is_not_read(tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str) -> None:

@@ -17,7 +17,7 @@ from descriptors import open_files
 from ports import reserved
 from refusing import read_only
 from running import Site, end
-from waiting import DIES_WITH_TEST, until
+from waiting import DIES_WITH_TEST, PATIENCE, until
 
 from qioi.daemon.lock import HOST_LOCK, HostLock, LockError, TreeLock, holder_of, is_held
 from qioi.kernel.hierarchy import Hierarchy
@@ -175,7 +175,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert target.read_text() == "whole\n"
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize("held", [True, False])
 def test_a_fifo_in_its_place_is_not_waited_for(tmp_path: Path, held: bool) -> None:
     os.mkfifo(tmp_path / "lock")
@@ -284,7 +284,7 @@ def test_a_command_that_cannot_lock_says_so_in_one_line(site: Site, command: str
     config = site.config()
     site.state.mkdir(exist_ok=True)
     (site.state / "lock").mkdir()
-    done = subprocess.run([*site.command(command, "-c", str(config))], capture_output=True, text=True)
+    done = subprocess.run([*site.command(command, "-c", str(config))], capture_output=True, text=True, timeout=PATIENCE)
     accepted = "accepted is a file that this user can make and write"
     assert (done.returncode, done.stderr) == (1, f"Error: {site.state}/lock: Is a directory: {accepted}\n")
 
@@ -298,7 +298,9 @@ def test_a_second_daemon_is_refused_whatever_its_state_folder(site: Site, monkey
     site.changes = {"state_dir": str(site.folder / "another"), "socket": str(site.folder / "another.sock")}
     config = str(site.config())
     for namespaces in ((), ("unshare", "--mount", "--net")):
-        done = subprocess.run([*namespaces, *site.command("run", "-c", config)], capture_output=True, text=True)
+        done = subprocess.run(
+            [*namespaces, *site.command("run", "-c", config)], capture_output=True, text=True, timeout=PATIENCE
+        )
         assert (done.returncode, done.stderr) == (
             1,
             f"Error: {lock}: a QiOi daemon is running already on this host (pid {process.pid}); stop that one first\n",

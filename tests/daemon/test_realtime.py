@@ -29,7 +29,7 @@ logging.basicConfig(stream=sys.stdout, format="%(message)s", level=logging.INFO)
 realtime.RT_MICROSECONDS = 50_000
 one = realtime.Realtime(True)
 assert one.take() is None
-end, thread = threading.Event(), threading.Thread(target=lambda: end.wait())
+end, thread = threading.Event(), threading.Thread(target=lambda: end.wait(), daemon=True)
 thread.start()
 one.share([thread.native_id])
 def policies():
@@ -131,7 +131,7 @@ def tell():
 one = Realtime(True)
 assert protect_loop(-10, one) is None
 end = threading.Event()
-companion = threading.Thread(target=lambda: end.wait())
+companion = threading.Thread(target=lambda: end.wait(), daemon=True)
 companion.start()
 one.share([companion.native_id])
 one.look(0.0)

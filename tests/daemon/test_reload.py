@@ -259,10 +259,7 @@ def test_systemd_is_told_of_every_turn(site: Site, manager: socket.socket) -> No
         return manager.recv(4096).decode().split("\n")
 
     def until_said(first: str) -> list[str]:
-        while True:
-            said = words()
-            if said[0] == first:
-                return said
+        return until(lambda: said if (said := words())[0] == first else [], what=first)
 
     assert until_said("READY=1")[1].startswith("STATUS=watching 1 component and 1 channel")
     assert [until_said("WATCHDOG=1") for _ in range(5)] == [["WATCHDOG=1"]] * 5

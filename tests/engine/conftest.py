@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ def engine() -> Iterator[EngineSite]:
     try:
         site.start()
     except (RuntimeError, AssertionError) as error:
+        site.stop(signal.SIGKILL)  # one that runs may not answer
         shutil.rmtree(folder, ignore_errors=True)
         pytest.fail(f"dockerd is installed, and does not start: {error}")
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import docker
-from waiting import PATIENCE, until
+from waiting import DIES_WITH_TEST, PATIENCE, until
 
 from qioi.model import Commit, Component
 from qioi.monitor.logs.source import LogSource
@@ -111,7 +111,8 @@ class EngineSite:
         (self.folder / "pid").unlink(missing_ok=True)
         with (self.folder / "dockerd.log").open("ab") as log:
             self.process = subprocess.Popen(
-                ["dockerd", "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec"),
+                [*DIES_WITH_TEST, "dockerd",
+                 "--data-root", str(self.folder / "data"), "--exec-root", str(self.folder / "exec"),
                  "--host", f"unix://{self.socket}", "--pidfile", str(self.folder / "pid"),
                  *(["--live-restore"] if self.live_restore else []),
                  "--bridge=none", "--iptables=false", "--ip6tables=false"],

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from engine_site import LONG, EngineSite
-from waiting import until
+from waiting import DIES_WITH_TEST, until
 
 CRI_CLIENT = Path(__file__).parent / "criclient"
 IMAGE = "localhost/hyperledger/fabric-peer:2.5"
@@ -134,8 +134,12 @@ class PodmanSite:
     def start(self) -> None:
         words = [*self._podman, "system", "service", "--time=0", f"unix://{self.socket}"]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen([str(word) for word in words], stdout=log, stderr=log)
-        until(self.socket.exists)
+            self.process = subprocess.Popen([*DIES_WITH_TEST, *map(str, words)], stdout=log, stderr=log)
+        try:
+            until(self.socket.exists)
+        except AssertionError:
+            self.process.kill()
+            raise
 
     def stop(self) -> None:
         """End the service; containers have processes of their own and go on."""

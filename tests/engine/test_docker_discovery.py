@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from engine_site import CHAINCODE, ORDERER, OTHER, PEER, EngineSite, commits
-from waiting import until
+from waiting import PATIENCE, until
 
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.recognise import Rule
@@ -26,7 +26,7 @@ def discover(engine: EngineSite) -> Iterator[Callable[..., DockerDiscovery]]:
 
     def make(**options: object) -> DockerDiscovery:
         made.append(DockerDiscovery(str(engine.socket), find_hierarchy().version, **options))  # type: ignore[arg-type]
-        assert made[-1].wait(30)
+        assert made[-1].wait(PATIENCE)
         return made[-1]
 
     yield make

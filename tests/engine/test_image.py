@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from engine_site import PEER, EngineSite
-from waiting import until
+from waiting import PATIENCE, until
 
 from qioi.kernel.hierarchy import find_hierarchy
 
@@ -125,7 +125,7 @@ def test_it_raises_a_neighbour_container_and_puts_it_back(engine: EngineSite, im
     with contextlib.closing(engine.client()) as client:
         answer = client.api.exec_create("qioi", ["qioi", "status", "--output", "json"])
         assert b"peer0" in client.api.exec_start(answer)
-        client.api.stop("qioi", timeout=30)
+        client.api.stop("qioi", timeout=int(PATIENCE))
         assert client.api.inspect_container("qioi")["State"]["ExitCode"] == 0, logs(engine)
     assert levels(peer) == before
 
@@ -153,5 +153,5 @@ def test_as_it_comes_it_only_looks(engine: EngineSite, image: str) -> None:
     with contextlib.closing(engine.client()) as client:
         container = client.containers.run(image, name="qioi", network_mode="none", detach=True)
         until(lambda: b"dry run: nothing is written" in container.logs())
-        container.stop(timeout=30)
+        container.stop(timeout=int(PATIENCE))
         assert client.api.inspect_container("qioi")["State"]["ExitCode"] == 0, logs(engine)

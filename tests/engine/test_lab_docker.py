@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +115,9 @@ def test_the_whole_network_comes_up_is_found_and_goes(engine: EngineSite, folder
         assert image["Size"] > 1_000_000
     client.close()
     discovery = DockerDiscovery(str(engine.socket), find_hierarchy().version)
-    assert discovery.wait(30)
-    found = discovery.found()
-    discovery.close()
+    with closing(discovery):
+        assert discovery.wait(PATIENCE)
+        found = discovery.found()
     assert found.problems == {}
     roles = [one.role for one in found.components]
     assert (roles.count(Role.PEER), roles.count(Role.ORDERER), roles.count(Role.CHAINCODE)) == (4, 3, 4)
@@ -236,11 +236,13 @@ def test_two_labs_on_one_engine_and_the_image_goes_with_the_last(
     engine: EngineSite, folder: Path, port: int, tmp_path: Path
 ) -> None:
     first, second = Lab(folder), Lab(tmp_path / "second")
-    first.up(tiny(port))
-    second.up(tiny(port + 50))
-    assert first.down()
-    assert all(row.ready for row in second.status())
-    assert second.down()
+    try:
+        first.up(tiny(port))
+        second.up(tiny(port + 50))
+        assert first.down()
+        assert all(row.ready for row in second.status())
+    finally:
+        second.down()
     spotless(engine, folder)
 
 

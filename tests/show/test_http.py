@@ -193,7 +193,7 @@ def test_what_somebody_else_answers_is_said_in_one_line(tmp_path: Path, body: by
                 client.recv(qioi.show.connections.QUESTION)
                 client.sendall(b"HTTP/1.0 502 Bad Gateway\r\n\r\n" + body)
 
-        thread = threading.Thread(target=refuse)
+        thread = threading.Thread(target=refuse, daemon=True)
         thread.start()
         with pytest.raises(UnreachableError) as failed:
             get_json(tmp_path / "sock", "/status")
@@ -235,7 +235,7 @@ def test_an_order_that_was_read_is_not_given_twice(tmp_path: Path) -> None:
             with client:
                 orders.append(client.recv(qioi.show.connections.QUESTION))
 
-        thread = threading.Thread(target=read_and_die)
+        thread = threading.Thread(target=read_and_die, daemon=True)
         thread.start()
         with pytest.raises(UnreachableError, match="Remote end closed"):
             request_json(tmp_path / "sock", "POST", "/threshold", {"tps": "40"})

@@ -148,6 +148,7 @@ def test_on_a_terminal(site: Site) -> None:
         site.command("top", "--socket", str(site.socket), "-i", "0.2", "-n", "3"),
         stdout=slave, stdin=slave, env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
     )  # fmt: skip
+    site.processes.append(top)
     os.close(slave)
     screen = b""
     while True:

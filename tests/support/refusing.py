@@ -16,4 +16,5 @@ def read_only(file: Path) -> Iterator[None]:
         subprocess.run(["mount", "-o", "remount,bind,ro", str(file)], check=True)
         yield
     finally:
-        subprocess.run(["umount", str(file)], check=True)
+        # A process may have the file open at this instant.
+        subprocess.run(["umount", "--lazy", str(file)], check=True)

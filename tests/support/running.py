@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 from commit_line import commit_line
-from waiting import DIES_WITH_TEST, PATIENCE, remove_group, until
+from waiting import DIES_WITH_TEST, PATIENCE, remove_tree, until
 
 from qioi.kernel.hierarchy import find_hierarchy
 from qioi.show.http import UnreachableError, get_json
@@ -146,10 +146,7 @@ class Site:
         parent = self.hierarchy.folder(self.parent)
         if not parent.exists():  # a systemd removes groups that it knows nothing of
             return
-        for below in parent.iterdir():
-            if below.is_dir():
-                remove_group(below)
-        remove_group(parent)
+        remove_tree(parent)
 
 
 def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[int, str]:

@@ -11,7 +11,7 @@ import pytest
 from monitor_groups import MOUNTS, Groups
 from real_host import Host
 from running import Site
-from waiting import remove_group
+from waiting import remove_tree
 
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.eevdf import Kernel, default_slice
@@ -45,10 +45,7 @@ def real_group() -> Iterator[tuple[Hierarchy, str]]:
     if hierarchy.version == 2:
         (folder / "cgroup.subtree_control").write_text("+cpu")
     yield hierarchy, name
-    for below in folder.iterdir():
-        if below.is_dir():
-            remove_group(below)
-    remove_group(folder)
+    remove_tree(folder)
 
 
 @pytest.fixture(params=["files", "libcgroup", "files on a fake of v2"])

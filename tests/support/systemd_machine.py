@@ -90,6 +90,14 @@ class Machine:
              f"--machine={name}", f"--bind={folder}:/srv/qioi", *([] if bare else mounted)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=self._enter,
         )  # fmt: skip
+        try:
+            self._boot(rooted)
+        except BaseException:
+            self.close()
+            raise
+
+    def _boot(self, rooted: bool) -> None:
+        """Wait for it, and let it write where it may."""
         until(lambda: self._nspawn.poll() is not None or self._booted(), pause=0.2)
         if self._nspawn.poll() is not None:
             raise UnavailableError(f"systemd-nspawn ended with status {self._nspawn.returncode}")

@@ -93,7 +93,8 @@ class Site:
         self.reasons: list[list[Reason | None]] = []
 
     def second(self, written: bool = True) -> None:
-        """Go through another one, as the world has it."""
+        """Go through another one, as the world has it. What a test waits for comes within a day."""
+        assert self.now < 86_400
         divided = self.world.divide(self.shares)
         foreign = max(0.0, 1.0 - sum(run for run, _ in divided))
         host = HostLoad(0.5, 0.1) if self.world.room else HostLoad(0.0, foreign)

@@ -42,3 +42,9 @@ def remove_group(folder: Path) -> None:
         return True
 
     until(removed, what=f"{folder} is empty")
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a control group and all below it, which have no process."""
+    for below in sorted(folder.glob("**/"), reverse=True):
+        remove_group(below)

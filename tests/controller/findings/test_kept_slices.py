@@ -27,6 +27,7 @@ def test_kept_slices_that_begin_to_harm_are_watched_without_a_pause() -> None:
     begun = host.now
     while host.trial.gains[-1] > 0:
         host.run(1)
+        assert host.now < 86_400
     assert host.now - begun <= WATCH + 2 * PHASE
     assert host.trial.verdict is True
     assert sum(host.run(2 * (PHASE + 4))) <= 4
@@ -37,6 +38,7 @@ def test_one_pair_with_a_loss_is_looked_into_at_once_and_may_be_noise() -> None:
     host = kept()
     while host.trial.phase is None or not host.trial.on:  # the second phase of a pair that watches
         host.run(1)
+        assert host.now < 86_400
     host.with_slices = 1.5
     host.run(2)
     assert not host.trial.on

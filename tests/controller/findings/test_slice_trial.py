@@ -144,6 +144,7 @@ def test_harm_that_shows_late_in_a_phase_ends_it_then() -> None:
     host = Host(1.0, 1.0)
     while not host.trial.on:
         host.run(1)
+        assert host.now < 86_400
     assert host.run(2) == [True, True]
     host.with_slices = 5.0
     assert host.run(1) == [True]

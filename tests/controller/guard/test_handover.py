@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from real_host import Host
 from refusing import read_only
+from waiting import PATIENCE
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.handover import keep, mark, take_over, unmark
@@ -107,7 +108,7 @@ def test_a_mark_that_cannot_be_removed_is_said_and_the_shares_are_taken_over(
     after.restore()
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize("leads_to", ["a FIFO", "nothing"])
 def test_a_link_in_the_place_of_the_mark_is_not_followed(
     host: Host, journal: Journal, state: Path, leads_to: str

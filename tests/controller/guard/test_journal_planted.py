@@ -6,12 +6,13 @@ import os
 
 import pytest
 from planted import KINDS, plant
+from waiting import PATIENCE
 
 from qioi.controller.guard.journal import Entry, Journal, Loaded
 from qioi.controller.levers.lever import GroupId
 
 pytestmark = [
-    pytest.mark.timeout(10),
+    pytest.mark.timeout(PATIENCE),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a device"),
 ]
 

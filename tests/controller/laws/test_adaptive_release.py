@@ -33,9 +33,11 @@ def test_a_release_that_hurt_is_put_off_longer_each_time() -> None:
     for _ in range(8):
         while law.memory.share >= 4000:  # until it is released
             now += 1
+            assert now < 86_400
             law, _ = law.step(seen(now, 0.0, host=ROOMY))
         while law.memory.share < 4000:  # and that hurts
             now += 1
+            assert now < 86_400
             law, _ = law.step(seen(now, 0.9, host=HostLoad(0.09, 0.91)))
         blocks.append(law.memory.release.wait)
         held, reason = run(law, *(seen(now + i, 0.0, host=ROOMY) for i in range(1, 5)))

@@ -294,7 +294,7 @@ def test_a_complaint_without_an_end_is_bounded_in_memory(tmp_path: Path, journal
 
 
 def test_who_holds_journalctls_pipes_holds_up_nobody(tmp_path: Path, journalctl: Callable[[str], Path]) -> None:
-    journalctl(f"sleep 20 & echo $! >{tmp_path}/new && mv {tmp_path}/new {tmp_path}/child; exec sleep 20")
+    journalctl(f"sleep 1000 & echo $! >{tmp_path}/new && mv {tmp_path}/new {tmp_path}/child; exec sleep 1000")
     tail = JournalTail("p.service")
     until((tmp_path / "child").exists)
     child = psutil.Process(int((tmp_path / "child").read_text()))

@@ -10,14 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 from running import Site, end
-from waiting import PATIENCE, until
+from waiting import DIES_WITH_TEST, PATIENCE, until
 
 from qioi.commands.profile import describe, show
 from qioi.monitor.profile.perf import TRACEFS, LateError, ProfileError, complaint, record, run_perf, within_tracefs
@@ -153,7 +153,8 @@ needs_perf = pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf
 
 
 def populate(site: Site, name: str, program: str = SLEEPER) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    command = [*DIES_WITH_TEST, sys.executable, "-c", program]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     site.processes.append(process)
     (site.hierarchy.folder(f"{site.parent}/{name}") / "cgroup.procs").write_text(str(process.pid))
     return process
@@ -225,10 +226,11 @@ def test_a_process_that_is_started_in_a_component_meanwhile_is_its(site: Site) -
     """Its parent, which moves it, is this test: nobody's."""
     site.component("sleeper")
     for seconds in (2, 8, 32):  # on a busy host perf begins late
-        later = threading.Timer(seconds / 2, populate, (site, "sleeper"))
-        later.start()
-        document = profile(site, "--cgroup", f"s={site.parent}/sleep*", "--seconds", str(seconds))
-        later.join()
+        with ThreadPoolExecutor() as pool:
+            profiled = pool.submit(profile, site, "--cgroup", f"s={site.parent}/sleep*", "--seconds", str(seconds))
+            time.sleep(seconds / 2)
+            populate(site, "sleeper")
+            document = profiled.result()
         end(site.processes[-1])
         (one,) = document["components"]
         if one["threads"] == 2:
