@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "figures" / "data"
 #: What `make experiments` keeps.
 EXPERIMENTS = ROOT / "docs" / "experiments"
-RUN_CODE = RunCode(ROOT, EXPERIMENTS / "code.json")
+RUN_CODE = RunCode(ROOT, ROOT / "docs" / "figures" / "runs.json")
 EXPERIMENT_FIGURES = ExperimentDrawer(EXPERIMENTS, catalogue.names(), RUN_CODE.has_changed)
 
 

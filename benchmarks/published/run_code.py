@@ -1,7 +1,7 @@
 """What the code of an experiment was when its kept run was made, and whether it is still that.
 
 `make figures` looks the commit of a run up in Git's history and keeps the digest of what the experiment depends on in
-docs/experiments/code.json. From then on no history is needed.
+docs/figures/runs.json. From then on no history is needed.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.store import Store
 from qioi.experiment.system import BENCHED
+from qioi.experiment.system import DATABASES as SYSTEMS
 from qioi.lab.lab import Lab
 
 
@@ -40,7 +41,7 @@ def benched(name: str) -> bool:
 
 def asks_databases(name: str) -> bool:
     """Whether it needs a database, and with it Maven: :data:`DATABASES` are run for all."""
-    return any(network.system not in {"ledger", *BENCHED} for network in catalogue.find(name).networks.values())
+    return any(network.system in SYSTEMS for network in catalogue.find(name).networks.values())
 
 
 HEAVY = [name for name in catalogue.names() if heavy(name) and not asks_databases(name)]

@@ -13,7 +13,7 @@ from toy_experiment import filled, load, row
 from qioi.commands.experiment import command, seconds_of
 from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
-from qioi.experiment.excerpt import write_excerpt
+from qioi.experiment.excerpt import something_else, write_excerpt
 from qioi.experiment.method import SETTLED, settles
 from qioi.experiment.plan import Plan, make_plan, of_size, with_binaries
 from qioi.experiment.spec import ExperimentSpec
@@ -250,3 +250,8 @@ def test_a_run_without_a_finished_repeat_has_no_report(plan: Plan, tmp_path: Pat
         1,
         f"Error: {tmp_path}/run has no finished repeat: there is nothing to draw",
     )
+
+
+def test_what_is_kept_of_the_experiments_can_be_replaced() -> None:
+    """As `make experiments` does in the end, which replaces no folder that holds something else."""
+    assert something_else(Path(__file__).parents[2] / "docs" / "experiments") is None
