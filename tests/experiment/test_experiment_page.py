@@ -185,7 +185,11 @@ def test_goals_are_judged_and_the_summary_counts_what_may_be_trusted_alone(
 
 
 def test_when_a_run_was_gone_on_with_is_said(report: Path, plan: Plan) -> None:
-    Store(report.parent / "toy").resume(plan, {}, {**HOST, "at": "later", "versions": {"commit": "abc"}})
+    store = Store(report.parent / "toy")
+    last = store.folder(plan.repeats)
+    aside = last.rename(report.parent / "aside")
+    store.resume(plan, {}, {**HOST, "at": "later", "versions": {"commit": "abc"}})
+    aside.rename(last)
     assert "later (commit abc)" in Page(write_report(report.parent)).text
 
 
