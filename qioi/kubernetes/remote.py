@@ -81,12 +81,12 @@ class Reports:
             if report is None or report.node == self._own:
                 continue
             known = before.get(report.node)
-            if known is None or (known.stamp != report.stamp and (report.new or not known.new)):
-                after[report.node] = report
-            elif known.stamp == report.stamp:
+            if known is not None and known.stamp == report.stamp:
                 after[report.node] = known
-            else:
+            elif known is not None and known.new and not report.new:
                 after[report.node] = dataclasses.replace(known, stamp=report.stamp, heard=now)
+            else:
+                after[report.node] = report
         return after
 
     def alive(self, key: str, now: float) -> frozenset[str]:

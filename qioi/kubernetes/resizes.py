@@ -145,7 +145,7 @@ def step(record: Record, cpu: CpuRequest | None, now: float, pause: float = PAUS
 def refused(record: Record, cpu: CpuRequest) -> str | None:
     """Say why the kubelet refuses our request; ``None`` if it does not.
 
-    A pod has one condition for all its resources: beside a request of ours that is in force it is about another one.
+    A pod has one condition for all its resources. Where our request is in force the condition is about another one.
     """
     asked = milli(cpu.asked)
     ours = record.wanted is not None and asked not in (record.found, milli(cpu.actual))

@@ -3,7 +3,6 @@ package setup
 import (
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
@@ -54,7 +54,7 @@ func RenewTLS(dir, name string) error {
 // shown are the connections to chaincodes, by their files, to which a peer of that name shows a pair of its own, be it of
 // now or from before. Another pair is its operator's.
 func (o *organisation) shown(name string, chaincodes []nodeconfig.Chaincode) (map[string]*nodeconfig.Connection, error) {
-	issuer, err := parsed(o.tls.CertPEM())
+	issuer, err := x509.ParseCertificate(channelconfig.CertificateDER(o.tls.CertPEM()))
 	if err != nil {
 		return nil, err
 	}
@@ -71,20 +71,12 @@ func (o *organisation) shown(name string, chaincodes []nodeconfig.Chaincode) (ma
 		if err != nil {
 			return nil, fmt.Errorf("chaincode %s: connection %s: %w", chaincode.Name, chaincode.Connection, err)
 		}
-		cert, err := parsed([]byte(c.ClientCert))
+		cert, err := x509.ParseCertificate(channelconfig.CertificateDER([]byte(c.ClientCert)))
 		if err == nil && cert.Subject.CommonName == name && cert.CheckSignatureFrom(issuer) == nil {
 			all[file] = c
 		}
 	}
 	return all, nil
-}
-
-func parsed(text []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("no certificate in PEM")
-	}
-	return x509.ParseCertificate(block.Bytes)
 }
 
 // renew puts a new pair into a home, of which both parts are made before the first one is replaced.

@@ -223,7 +223,7 @@ def test_a_recording_agrees_with_the_kernels_own_counters(site: Site, monkeypatc
 @needs_perf
 @pytest.mark.slow
 def test_a_process_that_is_started_in_a_component_meanwhile_is_its(site: Site) -> None:
-    """Its parent, which moves it, is this test: nobody's."""
+    """This test starts it outside, and moves it."""
     site.component("sleeper")
     for seconds in (2, 8, 32):  # on a busy host perf begins late
         with ThreadPoolExecutor() as pool:
