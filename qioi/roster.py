@@ -93,20 +93,20 @@ class FixedRoster(Roster):
     def adopt(self, config: Config) -> None:
         """Replace the list."""
         self._config, self._found = config, NOTHING_FOUND
+        self._seen: tuple[str, ...] = ()
         self._listing = Listing(config.components, config.policies)
 
     def listing(self, seen: tuple[str, ...]) -> Listing:
         """Give the list, with the operator's own groups that exist."""
         found = self._own.found() if self._own is not None else NOTHING_FOUND
-        if found is not self._found:
-            self._found = found
-            components = join((Found(self._config.components), found)).components
-            self._listing = Listing(components, self._config.policies)
+        if found is not self._found or seen != self._seen:
+            self._found, self._seen = found, seen
+            self._listing = merge(self._config, found, seen)
         return self._listing
 
     def problems(self) -> Mapping[str, str]:
-        """Name the operator's own groups that do not exist."""
-        return self._found.problems
+        """Name the operator's own groups that do not exist, and say whether channels are left out."""
+        return {**self._found.problems, **unprotected(self._listing)}
 
     def take_as_mine(self, group: str) -> tuple[str, ...] | None:
         """Add a group to the operator's own."""
@@ -149,12 +149,17 @@ class FoundRoster(Roster):
         problems = dict(self._discovery.found().problems)
         if self._records is not None and (behind := self._records.problem()):
             problems["docker update"] = behind
-        if self._listing.left_out:
-            problems["channels"] = (
-                f"more than {MAX_SEEN} have commits that no configuration and no label names: the first are protected, "
-                "the others once they are named"
-            )
-        return problems
+        return {**problems, **unprotected(self._listing)}
+
+
+def unprotected(listing: Listing) -> dict[str, str]:
+    """Give the problem of channels that have no policy, if there are any."""
+    if not listing.left_out:
+        return {}
+    return {
+        "channels": f"more than {MAX_SEEN} have commits that no configuration and no label names: the first are "
+        "protected, the others once they are named"
+    }
 
 
 def merge(config: Config, found: Found, seen: Iterable[str]) -> Listing:

@@ -88,8 +88,9 @@ def components_alike(watched: Watched) -> Iterator[str]:
 
 
 def channels_missing(watched: Watched) -> Iterator[str]:
-    """There is a channel, or one may be found."""
-    if watched.is_whole and watched.components and not watched.policies and not watched.may_grow:
+    """There is a channel, or one may be found: another component's, or by what tells of a component's commits."""
+    tells = any(not one.channels and (one.log or one.metrics_url) for one in watched.components)
+    if watched.is_whole and watched.components and not watched.policies and not (watched.may_grow or tells):
         yield "channels: none: accepted is at least one, here or among the channels of a component"
 
 

@@ -23,7 +23,7 @@ from qioi.discovery.mine import OwnGroups
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Component, Owner, Role
-from qioi.roster import MAX_SEEN, FoundRoster, merge
+from qioi.roster import MAX_SEEN, FixedRoster, FoundRoster, merge
 from qioi.settings.config import load_config
 
 STATE = {"Running": True, "Pid": 1}
@@ -157,3 +157,19 @@ def test_channels_that_have_a_policy_leave_the_others_room_and_too_many_are_said
     assert "more than 64 have commits" in roster.problems()["channels"]
     assert protected(*others[1:], "another") == {*others[1:], "another"}
     assert roster.problems() == {}
+
+
+def test_beside_a_list_alone_channels_that_logs_name_are_protected(tmp_path: Path) -> None:
+    """A list whose components may serve any channel is accepted without one, and none was protected."""
+    site = ToySite(tmp_path, [{**peer("listed", "docker/p"), "channels": []}], channels={})
+    roster = FixedRoster(site.config)
+    first = roster.listing(())
+    assert first.policies == {}
+    assert roster.listing(()) is first
+    after = roster.listing(("red",))
+    assert [one.name for one in after.components] == ["listed"]
+    assert {name: one.law for name, one in after.policies.items()} == {"red": "adaptive"}
+    assert roster.listing(("red",)) is after
+    assert roster.problems() == {}
+    roster.listing(tuple(f"other{number}" for number in range(MAX_SEEN + 1)))
+    assert "more than 64 have commits" in roster.problems()["channels"]

@@ -81,3 +81,12 @@ def test_settings_that_contradict(tmp_path: Path, change: dict[str, Any], expect
 )
 def test_settings_that_go_together(tmp_path: Path, change: dict[str, Any]) -> None:
     load_config(write(tmp_path, {**GOOD, **change}))
+
+
+def test_channels_are_named_where_nothing_tells_of_a_commit(tmp_path: Path) -> None:
+    """A log tells which channels a component serves that names none."""
+    listed = {"name": "peer0", "role": "peer", "cgroup": "g/p"}
+    document = {"components": [listed], "channels": {}}
+    missing = "channels: none: accepted is at least one, here or among the channels of a component"
+    assert problems(tmp_path, document) == [f"qioi.yaml: {missing}"]
+    assert load_config(write(tmp_path, {"components": [{**listed, "log": "peer.log"}]})).policies == {}
