@@ -66,7 +66,7 @@ class Finder:
         found with, in the unit of its file.
         """
         self._diagnoses = Diagnoses()
-        self._leaders = Leaders(rest)
+        self._leaders = Leaders(rest, is_literal)
         self._presumed = Presumed(is_literal)
         self._burners = Burners()
         self._contention = Contention()
@@ -97,7 +97,7 @@ class Finder:
             limits={**self._effects.step(period, limits, not tried, presumed), **limits},
             enough=enough,
             outweighs=self._enough.outweighs,
-            floors={channel: one.factor for channel, one in leaders.items() if one.losses},
+            floors={channel: one.factor for channel, one in leaders.items() if one.factor > 1},
             disturbed=is_disturbed(period),
             lacking=found.lacking,
             waiting=frozenset(name for name, kind in found.components.items() if kind is Kind.CPU),

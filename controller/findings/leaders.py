@@ -3,7 +3,8 @@
 An orderer that is starved for some 5 s (Fabric: election tick 10 of 500 ms) loses its leadership, and the channel
 stands still until another one has it. A law that works by what it sees comes too late for that, and would try again as
 soon as things look well. So once it has happened beside interference, the channel's orderers keep at least twice their
-default, or what they had if that was more, and twice that after each further loss; until there is room again.
+default, or what they had if that was more, and twice that after each further loss; until there is room again. Algorithm
+1 of the paper knows no floor, so of its channels losses are counted alone.
 """
 
 from __future__ import annotations
@@ -77,9 +78,13 @@ class Shares(Protocol):
 class Leaders:
     """All channels'."""
 
-    def __init__(self, rest: Callable[[str, int], int]) -> None:
-        """Begin; ``rest`` gives a channel's default for a component that was found with a share, both in v1 units."""
+    def __init__(self, rest: Callable[[str, int], int], is_literal: Callable[[str], bool]) -> None:
+        """Begin; ``is_literal`` knows channels of Algorithm 1.
+
+        ``rest`` gives a channel's default for a component that was found with a share, both in v1 units.
+        """
         self._rest = rest
+        self._is_literal = is_literal
         self._known: dict[str, Leadership] = {}
         self._serving = Serving({Role.ORDERER})
 
@@ -101,7 +106,8 @@ class Leaders:
             before = self._known.get(channel, Leadership())
             ratio = max(self._in_defaults(channel, states.get(name)) for name in its) if lost else 1.0
             room = None if host is None else room_for(host, its)
-            after[channel] = before.step(now, bool(lost), room, ratio)
+            leads = before.step(now, bool(lost), room, ratio)
+            after[channel] = replace(leads, factor=1.0) if self._is_literal(channel) else leads
             tell(channel, lost, before, after[channel])
         self._known = after
         return after
@@ -117,9 +123,10 @@ def tell(channel: str, lost: list[LeaderChange], before: Leadership, after: Lead
         words = "channel %s: Raft leader changed: %d -> %d, with room on its orderers' CPUs"
         log.info(words, channel, lost[0].old, lost[0].new)
     elif after.losses > before.losses:
+        keep = f"its orderers keep at least {after.factor:.1f} times their default until that ends"
         log.warning(
-            "channel %s: Raft leader changed: %d -> %d (%s) beside interference: its orderers keep at least %.1f times "
-            "their default until that ends", channel, lost[0].old, lost[0].new, lost[0].orderer, after.factor
+            "channel %s: Raft leader changed: %d -> %d (%s) beside interference: %s", channel, lost[0].old, lost[0].new,
+            lost[0].orderer, keep if after.factor > 1 else "its law has no floor under its orderers' shares"
         )  # fmt: skip
-    elif before.losses and not after.losses:
+    elif before.factor > 1 and not after.losses:
         log.info("channel %s: the interference has ended: the floor under its orderers is gone", channel)

@@ -12,7 +12,7 @@ from msgspec import convert, to_builtins
 from qioi.commands.answers import understood
 from qioi.commands.completion import components
 from qioi.commands.failing import fail
-from qioi.commands.options import config_option, evidence, socket_of, socket_option, text_option
+from qioi.commands.options import config_option, evidence, kept_for_leaders, socket_of, socket_option, text_option
 from qioi.model.names import few, printable
 from qioi.show.explanation import Explanation, Inputs, Move, Standing
 from qioi.show.http import RefusedError, UnreachableError, get_json
@@ -79,8 +79,7 @@ def findings(one: Explanation) -> Iterator[tuple[str, str]]:
     if one.leadership is not None and one.leadership.lost:
         yield (
             "leaders",
-            f"{one.leadership.lost} lost beside interference: orderers keep {one.leadership.orderer_floor:g} times "
-            "their default until it ends",
+            f"{one.leadership.lost} lost beside interference{kept_for_leaders(one.leadership.orderer_floor, ': ')}",
         )
 
 

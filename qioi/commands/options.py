@@ -45,6 +45,11 @@ def configuration(path: Path) -> Config:
         fail(*error.problems)
 
 
+def kept_for_leaders(floor: float, before: str) -> str:
+    """Say what orderers keep for leaders lost, in defaults, after what goes before; nothing where no law raises it."""
+    return f"{before}orderers keep {floor:g} times their default until it ends" if floor > 1 else ""
+
+
 def evidence(document: Mapping[str, Any]) -> str:
     """Say what a learned threshold rests on."""
     text = f"{document['samples']} periods without waiting (at least {document['needed']} are needed)"

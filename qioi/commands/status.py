@@ -14,6 +14,7 @@ from qioi.commands.failing import fail
 from qioi.commands.options import (
     config_option,
     evidence,
+    kept_for_leaders,
     plain_console,
     right,
     socket_of,
@@ -143,8 +144,8 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
             yield f"Threshold of {one['name']}: learned from {evidence(one['evidence'])}"
         if one["leaders_lost"]:
             yield (
-                f"Channel {one['name']}: Raft leaders lost beside interference: {one['leaders_lost']}; orderers keep "
-                f"{one['orderer_floor']:g} times their default until it ends"
+                f"Channel {one['name']}: Raft leaders lost beside interference: {one['leaders_lost']}"
+                f"{kept_for_leaders(one['orderer_floor'], '; ')}"
             )
         if one["bottleneck"]["kind"] not in ("none", "unknown"):
             yield f"Channel {one['name']}: {one['bottleneck']['text']}"

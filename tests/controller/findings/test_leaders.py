@@ -99,6 +99,36 @@ def test_a_floor_is_in_defaults_of_the_policy_not_in_what_was_found(tmp_path: Pa
     assert site.weight("g/o") == 800
 
 
+def test_of_a_channel_of_algorithm_1_losses_are_said_and_no_floor(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was said, and shown, that orderers keep twice their default, and they did not."""
+    site = ToySite(
+        tmp_path,
+        [peer("peer0", "g/p"), peer("o", "g/o", role="orderer")],
+        channels={"red": {"threshold": 100, "law": "proportional"}},
+    )
+    site.toy.tps, site.toy.waits = {"red": 100.0}, {name: (0.1, 0.0) for name in ("peer0", "o")}
+    site.run(2)
+    site.toy.elections = [LeaderChange(1, 0, None, "red", "o")]
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.run(1)
+    assert site.weight("g/o") == 100
+    assert (site.channel().leaders_lost, site.channel().orderer_floor) == (1, 1.0)
+    said = [one.message for one in caplog.records if "Raft leader" in one.message]
+    assert [text.endswith("beside interference: its law has no floor under its orderers' shares") for text in said] == [
+        True
+    ]
+    assert dict(lines(explain(site.snapshot, "o", site.hierarchy)))["leaders"] == "1 lost beside interference"
+    assert any(note.endswith("lost beside interference: 1") for note in notes(site.snapshot.document()))
+    caplog.clear()
+    site.toy.host = HostLoad(0.9, 0.0)
+    with caplog.at_level(logging.INFO, "qioi"):
+        site.run(10)
+    assert site.channel().leaders_lost == 0
+    assert not [one.message for one in caplog.records if "floor" in one.message]
+
+
 @pytest.mark.parametrize(
     ("host", "pinned", "weight"),
     [
