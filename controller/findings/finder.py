@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -106,12 +106,15 @@ class Finder:
         )
 
 
-def is_disturbed(period: Period) -> bool:
+def is_disturbed(period: Period, presumed: Container[str] = ()) -> bool:
     """Say whether foreign work keeps the host full while commits are made, from its first moment to its last.
 
-    So it does where it keeps the CPUs full that a pinned component may run on.
+    So it does where it keeps the CPUs full that a pinned component may run on. A channel in ``presumed`` makes none,
+    but is taken to be sent to.
     """
-    commits = any(one.silence is not None and one.silence <= ACTIVE for one in period.channels.values())
+    sent_to = any(
+        name in presumed or (one.silence is not None and one.silence <= ACTIVE) for name, one in period.channels.items()
+    )
     host = period.host
     loads = () if host is None else (host, *host.pinned.values())
-    return commits and not all(has_room(one) and has_room(replace(one, lasting=None)) for one in loads)
+    return sent_to and not all(has_room(one) and has_room(replace(one, lasting=None)) for one in loads)

@@ -128,7 +128,9 @@ class Daemon:
                 not findings.lacking.isdisjoint(acted.channels),
             )
         )
-        waits = not findings.waiting.isdisjoint(one.name for one in acted.components)
+        if (starved := findings.presumed.intersection(acted.channels)) and not disturbed:
+            disturbed = is_disturbed(acted, starved)
+        waits = bool(starved) or not findings.waiting.isdisjoint(one.name for one in acted.components)
         groups = [one.cgroup for one in period.components]
         idle = self._best_effort.step(period.now, waits, disturbed, groups)
         return dataclasses.replace(outcomes, slices=slices, idle=idle)

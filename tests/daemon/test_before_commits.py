@@ -13,6 +13,7 @@ from running import Site, end
 from toy_daemon import ToySite, peer
 from waiting import until
 
+from qioi.controller.best_effort import HOLD
 from qioi.controller.findings.presumed import Presumed
 from qioi.controller.laws.unheard import LASTS, TRIAL
 from qioi.daemon.observer import ELSEWHERE
@@ -59,6 +60,20 @@ def test_a_trial_that_brings_no_commit_ends_and_all_goes_back(tmp_path: Path, ca
     assert "channel red: the trial has brought no commit: nobody sends, or no share helps" in caplog.text
     site.run(60)
     assert (site.weight("g/p"), site.weight("g/q")) == (100, 100)
+
+
+def test_neighbours_stay_idle_while_the_ledger_is_starved_into_silence(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "g/p")], channels={"red": {}}, best_effort=["batch"])
+    site.group("batch")
+    idle = site.hierarchy.mount / "batch/cpu.idle"
+    idle.write_text("0")
+    site.toy.tps, site.toy.ages, site.toy.waits = {"red": 0.0}, {"red": None}, {"peer0": STARVED}  # type: ignore[dict-item]
+    site.run(int(LASTS))
+    assert idle.read_text() == "0"
+    site.run(int(HOLD) + 5)
+    assert idle.read_text() == "1"
+    site.run(int(TRIAL) + int(HOLD))  # which brings no commit
+    assert idle.read_text() == "0"
 
 
 def test_a_channel_without_a_policy_counts_as_long_as_it_commits(tmp_path: Path) -> None:

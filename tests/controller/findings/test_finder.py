@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from qioi.controller.findings.finder import Finder, is_disturbed
 from qioi.controller.findings.limits import Limit, Reason, strictest
@@ -36,6 +37,15 @@ def test_a_commit_that_is_due_later_is_no_silence() -> None:
     """A channel whose blocks come every 20 s is sent to, though its last commit was 15 s ago."""
     reading = ChannelReading("red", 10.0, 15.0, interval=20.0)
     assert is_disturbed(Period(1.0, (), {"red": reading}, host=FULL))
+
+
+def test_a_silent_channel_that_is_taken_to_be_sent_to_is_disturbed() -> None:
+    """A ledger that is starved into silence is disturbed no less than before."""
+    period = Period(1.0, (), {"red": ChannelReading("red", 0.0, 60.0)}, host=FULL)
+    assert is_disturbed(period, {"red"})
+    assert not is_disturbed(period)
+    assert not is_disturbed(period, {"blue"})
+    assert not is_disturbed(replace(period, host=ROOM), {"red"})
 
 
 def force(share: int, *levels: Level) -> InForce:
