@@ -148,7 +148,7 @@ func (o *options) plan() plan {
 
 func (o *options) execute(ctx context.Context, net *description, stdout io.Writer) (err error) {
 	process.SpareCollections(ctx)
-	if err := resultfile.Check(o.json, o.timeseries); err != nil {
+	if err := resultfile.Check(o.json, o.timeseries, o.record); err != nil {
 		return err
 	}
 	r, about, err := o.build(net)
@@ -160,6 +160,10 @@ func (o *options) execute(ctx context.Context, net *description, stdout io.Write
 		return err
 	}
 	if err := r.prepare(ctx); err != nil {
+		return err
+	}
+	// An older record stays until this run has reached the network.
+	if err := r.journal.open(o.record); err != nil {
 		return err
 	}
 	found := r.measure(ctx)
@@ -199,9 +203,6 @@ func (o *options) build(net *description) (_ *run, about About, err error) {
 		return nil, about, err
 	}
 	about.Peers = peers
-	if r.journal, err = openJournal(o.record); err != nil {
-		return nil, about, err
-	}
 	if r.plan.rate > 0 && net.WireGap == "" { // else no transaction is due at a time, or each waits for the next beat anyway
 		if r.alarm, err = process.NewAlarm(); err != nil {
 			return nil, about, err

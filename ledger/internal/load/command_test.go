@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,12 +21,21 @@ const commandEnv = "QIOI_TEST_LOAD"
 // onceEnv is set where this test's program is the command that does one operation.
 const onceEnv = "QIOI_TEST_ONCE"
 
-// onceKilled as its value has that command killed.
-const onceKilled = "killed"
+// Its values that have that command end without a word.
+const (
+	onceKilled = "killed"
+	oncePanics = "panics"
+	onceSilent = "silent"
+)
 
 func TestMain(m *testing.M) {
-	if os.Getenv(onceEnv) == onceKilled {
+	switch os.Getenv(onceEnv) {
+	case onceKilled:
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case oncePanics:
+		panic("once")
+	case onceSilent:
+		os.Exit(0)
 	}
 	if os.Getenv(onceEnv) != "" {
 		root := &cobra.Command{}
@@ -91,6 +101,21 @@ func TestAMistypedResultIsToldBeforeTheRun(t *testing.T) {
 	text, err := os.ReadFile(record)
 	require.NoError(t, err)
 	assert.Equal(t, "older", string(text))
+}
+
+// TestAnOlderRecordIsKeptUntilTheNetworkIsReached: a wrong address would take it away.
+func TestAnOlderRecordIsKeptUntilTheNetworkIsReached(t *testing.T) {
+	network, record := startNetwork(t, &fakeGateway{}), filepath.Join(t.TempDir(), "record")
+	require.NoError(t, os.WriteFile(record, []byte("older"), 0o600))
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := execute(ctx, t, "--network", network, "--rate", "100", "--warmup", "0s", "--duration", "100ms", "--record", record)
+	require.Error(t, err)
+	text, err := os.ReadFile(record)
+	require.NoError(t, err)
+	assert.Equal(t, "older", string(text))
+	_, err = execute(context.Background(), t, "--network", network, "--rate", "100", "--warmup", "0s", "--duration", "100ms", "--record", "/nowhere/x")
+	require.ErrorContains(t, err, "/nowhere/x: ")
 }
 
 func TestEveryOutputIsTried(t *testing.T) {

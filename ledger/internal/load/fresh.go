@@ -20,6 +20,9 @@ import (
 // found.
 const processSlack = connectTimeout + 5*time.Second
 
+// refused is the status of a process that could not begin its operation. One that has panicked ends with another.
+const refused = 1
+
 // told is an outcome as a process says it that did one operation.
 type told struct {
 	TxID     string `json:"tx_id"`
@@ -58,22 +61,22 @@ func (s spawned) do(ctx context.Context, _ int, c call) outcome {
 	answer, err := cmd.Output()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
-		if state := cmd.ProcessState; state != nil && !state.Exited() {
-			return s.killed(c, err)
+		if state := cmd.ProcessState; state == nil || state.ExitCode() == refused {
+			return unreached(err)
 		}
-		return unreached(err)
+		return s.speechless(c, err)
 	}
 	var t told
 	if err := json.Unmarshal(answer, &t); err != nil {
-		return unreached(err)
+		return s.speechless(c, err)
 	}
 	return outcome{
 		txID: t.TxID, block: t.Block, failedAt: t.FailedAt, code: t.Code, detail: t.Detail, lost: t.Lost, unknown: t.Unknown,
 	}
 }
 
-// killed is the outcome of an operation whose process was killed: it may have been sent.
-func (s spawned) killed(c call, err error) outcome {
+// speechless is the outcome of an operation whose process was killed, or has crashed: it may have been sent.
+func (s spawned) speechless(c call, err error) outcome {
 	if readers[s.options.chaincode][string(c[0])] {
 		return outcome{failedAt: stageOperation, code: "UNAVAILABLE", detail: err.Error()}
 	}

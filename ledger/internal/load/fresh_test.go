@@ -56,18 +56,20 @@ func TestAProcessSaysWhatBecameOfAWriteThatTimedOut(t *testing.T) {
 	}
 }
 
-// TestAWriteWhoseProcessIsKilledIsLost: nobody knows whether it was sent.
-func TestAWriteWhoseProcessIsKilledIsLost(t *testing.T) {
-	t.Setenv(onceEnv, onceKilled)
+// TestAWriteWhoseProcessEndsWithoutAWordIsLost: nobody knows whether it was sent.
+func TestAWriteWhoseProcessEndsWithoutAWordIsLost(t *testing.T) {
 	one := spawned{options: &options{chaincode: "kv", timeout: time.Minute}}
-	for function, want := range map[string]outcome{
-		"insert": {failedAt: stageCommit, code: codeUnknown, lost: true, unknown: true},
-		"get":    {failedAt: stageOperation, code: "UNAVAILABLE"},
-	} {
-		o := one.do(context.Background(), 0, newCall(function, "k"))
-		assert.Contains(t, o.detail, "killed")
-		o.detail = ""
-		assert.Equal(t, want, o, function)
+	for end, says := range map[string]string{onceKilled: "killed", oncePanics: "exit status 2: panic: once", onceSilent: "JSON"} {
+		t.Setenv(onceEnv, end)
+		for function, want := range map[string]outcome{
+			"insert": {failedAt: stageCommit, code: codeUnknown, lost: true, unknown: true},
+			"get":    {failedAt: stageOperation, code: "UNAVAILABLE"},
+		} {
+			o := one.do(context.Background(), 0, newCall(function, "k"))
+			assert.Contains(t, o.detail, says)
+			o.detail = ""
+			assert.Equal(t, want, o, end, function)
+		}
 	}
 }
 

@@ -17,16 +17,17 @@ type journal struct {
 	out  *bufio.Writer
 }
 
-// openJournal with an empty name keeps no journal.
-func openJournal(name string) (*journal, error) {
+// open begins the file anew. One without a name, or not open, keeps nothing.
+func (j *journal) open(name string) error {
 	if name == "" {
-		return &journal{}, nil
+		return nil
 	}
 	file, err := os.Create(name)
 	if err != nil {
-		return nil, fmt.Errorf("record of committed transactions: %w", err)
+		return fmt.Errorf("record of committed transactions: %w", err)
 	}
-	return &journal{file: file, out: bufio.NewWriter(file)}, nil
+	j.file, j.out = file, bufio.NewWriter(file)
+	return nil
 }
 
 func (j *journal) committed(o outcome) {

@@ -32,7 +32,7 @@ type run struct {
 	target   target
 	fresh    opening // nil: all operations share the target
 	work     workload
-	journal  *journal
+	journal  journal
 	progress *progress
 	nodes    *observer      // nil: the run has no breakdown
 	alarm    *process.Alarm // nil: no transaction is due at a time, or a millisecond does not matter
