@@ -3,9 +3,9 @@
 
 At what Fabric does on a host of few cores, the timer alone would cut blocks of hundreds: all wait for it, and a latency
 says little of what neighbours do. --fabric is real Hyperledger Fabric; without it the bundled ledger runs as Fabric's
-own processes do. All that is not said here goes to bench_laws.py.
+own processes do. It brings its network up itself; else its options are those of bench_laws.py.
 
-    python benchmarks/bench_fabric.py [--fabric DIR] [--messages 10] [OPTIONS OF bench_laws.py]
+    python benchmarks/bench_fabric.py [--fabric DIR] [--messages 10] [OPTIONS]
 """
 
 from __future__ import annotations

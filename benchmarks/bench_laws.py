@@ -235,6 +235,8 @@ def measure(place: Place, asked: Asked, up: Path | None = None, **options: Any) 
 )
 def main(place: Place, asked: Asked, up: Path | None, like_fabric: bool, fabric: Path | None) -> None:
     """Measure what is missing, write laws.json and laws.md, and print the table."""
+    if up and (like_fabric or fabric):
+        raise click.UsageError("--up: accepted without --fabric and --like-fabric: the network runs already")
     measure(place, asked, up, system="fabric" if fabric else "ledger", binaries=fabric, like_fabric=like_fabric)
 
 

@@ -78,7 +78,7 @@ func AddOrdererCommand() *cobra.Command {
 func RenewTLSCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use: "renew-tls --dir DIR NODE", Short: "Give a node a new TLS key and certificate; for an orderer, then restart it and `config rotate-consenter`", Args: cobra.ExactArgs(1),
+		Use: "renew-tls --dir DIR NODE", Short: "Give a node a new TLS key and certificate, with which it starts next; an orderer needs `config rotate-consenter`, too", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return RenewTLS(dir, args[0]) },
 	}
 	dirFlag(cmd, &dir)
