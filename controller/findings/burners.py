@@ -8,12 +8,15 @@ together, and is no such finding.
 
 In a channel that does not commit at all, one burns that has always work to do while the others have none. Where these
 wait too, the channel is starved.
+
+One that is alone in its channels has nothing to be compared with: what it does may be all that is asked of it. What
+supports others is no comparison. A database's node that answers reads, of which nobody counts any, burns nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -78,13 +81,15 @@ class Burner(Struct, frozen=True):
         """Whether it is never without work, and uses much."""
         return self.runnable >= RUNNABLE and self.cores >= EXCESS
 
-    def is_burning(self, others: Iterable[Burner], silent: bool) -> bool:
+    def is_burning(self, others: Collection[Burner], silent: bool) -> bool:
         """Whether one that is hot burns, beside the other components of its channels."""
+        if not others:
+            return False
         if silent:
             return sum(one.runnable for one in others) <= ALONE * self.runnable
         if self.usual is None or self.seen < KNOWN or self.cores - self.usual * self.rate < EXCESS:
             return False
-        return self.times >= (UNTIL if self.burns else TIMES * max((one.times for one in others), default=1.0))
+        return self.times >= (UNTIL if self.burns else TIMES * max(one.times for one in others))
 
     def after(self, now: float, burning: bool) -> Burner:
         """Note what it looks like."""
@@ -111,7 +116,7 @@ class Burners:
                 runnable = delay.cores + max(0.0, delay.wait) / delay.interval
                 before = before.add(delay.cores, runnable, sums[one.channels], delay.interval)
             after[one.name] = before
-        hot = [one for one in parts if after[one.name].is_hot]
+        hot = [one for one in parts if one.role is not Role.REPLICA and after[one.name].is_hot]
         burning = {one.name for one in hot if looks_so(one, parts, after, period)}
         self._known = {name: one.after(period.now, name in burning) for name, one in after.items()}
         return {name: Limit(Reason.BURNS, said(one), 0) for name, one in self._known.items() if one.burns}
@@ -119,7 +124,11 @@ class Burners:
 
 def looks_so(one: Component, parts: Iterable[Component], known: Mapping[str, Burner], period: Period) -> bool:
     """Whether one of the components burns, as far as this period shows."""
-    others = [known[other.name] for other in parts if other is not one and share_a_channel(one, other)]
+    others = [
+        known[other.name]
+        for other in parts
+        if other is not one and other.role is not Role.SUPPORT and share_a_channel(one, other)
+    ]
     readings = [each for name, each in period.channels.items() if not one.channels or name in one.channels]
     silent = all(each.silence is None or each.silence > ACTIVE for each in readings)
     return known[one.name].is_burning(others, silent)

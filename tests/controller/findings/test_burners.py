@@ -77,6 +77,30 @@ def test_one_that_works_alone_in_a_silent_channel_burns() -> None:
     assert limits["cc0"].text == "burns 1.0 CPUs, and nothing is committed"
 
 
+@pytest.mark.parametrize("role", [Role.PEER, Role.REPLICA])
+@pytest.mark.parametrize("silence", [0.1, 60.0])
+def test_what_has_nothing_to_be_compared_with_does_not_burn(role: Role, silence: float) -> None:
+    """A database's only node went back as soon as it was read from, and an idle exporter stood for its others."""
+    burners = Burners()
+    parts = Component("db1", role, "g/db1", ("red",)), Component("exporter", Role.SUPPORT, "g/e", ("red",))
+    for second in range(120):
+        used = {"db1": 0.3 if second < 60 else 1.2, "exporter": 0.01}
+        delays = {name: DelayReading(name, cores, 2 * cores, 100, 1.0) for name, cores in used.items()}
+        age = 0.1 if second < 60 else silence
+        readings = {"red": ChannelReading("red", 100.0 if age < 1 else 0.0, age)}
+        assert not burners.step(Period(float(second), parts, readings, delays))
+
+
+def test_a_database_whose_one_node_is_read_from_does_not_burn() -> None:
+    burners = Burners()
+    parts = tuple(Component(name, Role.REPLICA, f"g/{name}", ("red",)) for name in ("db1", "db2"))
+    for second in range(120):
+        used = {"db1": 0.3 if second < 60 else 1.2, "db2": 0.2}
+        delays = {name: DelayReading(name, cores, 2 * cores, 100, 1.0) for name, cores in used.items()}
+        readings = {"red": ChannelReading("red", 100.0, 0.1)}
+        assert not burners.step(Period(float(second), parts, readings, delays))
+
+
 def test_where_nothing_usual_is_known_nothing_is_unusual() -> None:
     """A daemon that comes to a chaincode that burns already has nothing to compare it with."""
     ledger = Ledger()
