@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from qioi.controller.policy import Policy
-from qioi.model import MAX_SHARES, MIN_SHARES, Component
+from qioi.model import MAX_SHARES, MIN_SHARES, Component, Role
 from qioi.settings.file import ComponentConfig, FileConfig, PolicyConfig, TlsConfig, counted
 from qioi.settings.salvage import Place
 from qioi.settings.sections import DISCOVERIES
@@ -89,8 +89,9 @@ def components_alike(watched: Watched) -> Iterator[str]:
 
 def channels_missing(watched: Watched) -> Iterator[str]:
     """There is a channel, or one may be found: another component's, or by what tells of a component's commits."""
-    tells = any(not one.channels and (one.log or one.metrics_url) for one in watched.components)
-    if watched.is_whole and watched.components and not watched.policies and not (watched.may_grow or tells):
+    peers = (one for one in watched.components if one.role is Role.PEER and not one.channels)
+    may_grow = watched.may_grow or any(one.log or one.metrics_url for one in peers)
+    if watched.is_whole and watched.components and not watched.policies and not may_grow:
         yield "channels: none: accepted is at least one, here or among the channels of a component"
 
 

@@ -89,4 +89,6 @@ def test_channels_are_named_where_nothing_tells_of_a_commit(tmp_path: Path) -> N
     document = {"components": [listed], "channels": {}}
     missing = "channels: none: accepted is at least one, here or among the channels of a component"
     assert problems(tmp_path, document) == [f"qioi.yaml: {missing}"]
+    node = {"role": "replica", "metrics_url": "http://127.0.0.1:9104/metrics"}  # which counts, and names no channel
+    assert problems(tmp_path, {"components": [{**listed, **node}]}) == [f"qioi.yaml: {missing}"]
     assert load_config(write(tmp_path, {"components": [{**listed, "log": "peer.log"}]})).policies == {}
