@@ -54,6 +54,8 @@ class Reloader:
         notifier: Notifier,
     ) -> None:
         self.config = config
+        #: Whether the next start looks in another state folder than this daemon's.
+        self.moves = False
         self._load = load
         self._judge = judge
         self._daemon = daemon
@@ -86,6 +88,7 @@ class Reloader:
         waiting = tuple(key for key in AT_START if getattr(config, key) != getattr(self.config, key))
         if waiting:
             log.warning("%s: takes effect at the next start only: %s", config.file, ", ".join(waiting))
+        self.moves = "state_dir" in waiting
         config = self._until_restart(config)
         after = self._daemon.adopt(config, before)
         self.config = config

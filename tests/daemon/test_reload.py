@@ -229,6 +229,22 @@ def test_kept_shares_are_gone_on_with_by_the_next_daemon(site: Site) -> None:
     assert value(share) == 1024
 
 
+def test_shares_are_not_kept_for_a_daemon_that_looks_elsewhere(site: Site) -> None:
+    """It would take the raised shares for the originals."""
+    site.changes = {"on_exit": "keep"}
+    share = site.component("peer0")
+    process = site.start()
+    raised(site, share)
+    site.changes["state_dir"] = str(site.folder / "other")
+    site.config()
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (1, 0))
+    status, text = end(process)
+    assert status == 0, text
+    assert value(share) == 1024
+    assert "which would not find kept shares" in text
+
+
 def test_keep_is_not_for_a_daemon_that_was_killed(site: Site) -> None:
     site.changes = {"on_exit": "keep"}
     share = site.component("peer0")
