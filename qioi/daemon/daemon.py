@@ -25,6 +25,7 @@ from qioi.daemon.instruments import Instruments
 from qioi.daemon.known_shares import KnownShares
 from qioi.daemon.observer import Observer
 from qioi.daemon.reporter import Reporter, blank_row, channel_rows
+from qioi.model.groups import chain
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
 from qioi.show.snapshot import Snapshot
@@ -168,13 +169,14 @@ class Daemon:
     def _take_over(self, now: float) -> None:
         """Take over the groups that an earlier daemon kept: what no component needs is put back from then on.
 
-        A component that is not listed yet may need its share, so each source has :data:`LISTING_PATIENCE` seconds.
+        A component that is not listed yet may need its share, so each source has :data:`LISTING_PATIENCE` seconds. One
+        that is listed may serve channels that nothing names before their next commit.
         """
         if self._kept_until is None:
             self._kept_until = now + LISTING_PATIENCE
+        if now < self._kept_until and not (self._listing.complete and self._covers_kept()):
+            return
         if not self._listing.complete:
-            if now < self._kept_until:
-                return
             log.warning(
                 "not every source of components has answered in %g s: of the shares that the daemon before this one "
                 "has kept, those go back that no known component needs",
@@ -183,11 +185,17 @@ class Daemon:
         self._actor.go_on(self._kept)
         self._kept = ()
 
+    def _covers_kept(self) -> bool:
+        """Whether no kept group is that of a component, or above one, that no policy is about."""
+        uncovered = (one for one in self._listing.components if not self._controller.policies_for(one))
+        return all(set(self._kept).isdisjoint(chain(one.cgroup)) for one in uncovered)
+
     def _go_on(self, before: Snapshot) -> Snapshot:
         """Adopt the roster's listing.
 
         Components that stay keep their share and their laws' memory. One whose group another name has now keeps its
-        share, and what was enough. Components that left, or that no policy covers, are restored.
+        share, and what was enough. Components that left, or that no policy covers, are restored; kept ones once that is
+        over which :meth:`_take_over` waits for.
         """
         listing = self._listing = self._roster.listing(self._observer.seen())
         self._controller.adopt(listing.policies)
@@ -196,7 +204,7 @@ class Daemon:
         names = {one.cgroup: one.name for one in listing.components if self._controller.policies_for(one)}
         others = [one for one in before.components if names.get(one.cgroup) != one.name]
         for one in others:
-            if one.cgroup not in names:
+            if one.cgroup not in names and one.cgroup not in self._kept:
                 self._actor.put_back(one.name, one.cgroup)
             self._forget(one.name)
         self._controller.rename({one.name: names[one.cgroup] for one in others if one.cgroup in names})

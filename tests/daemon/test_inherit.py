@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,11 @@ from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import IDLE, Idle
 from qioi.daemon.daemon import LISTING_PATIENCE, Daemon
 from qioi.daemon.inherit import inherit
+from qioi.daemon.site import record_keepers
 from qioi.discovery.base import Found
+from qioi.discovery.owners import EngineOwners
 from qioi.kernel.errors import CgroupError
+from qioi.model import Owner
 from qioi.roster import FoundRoster
 
 
@@ -88,6 +93,49 @@ def test_shares_of_components_that_are_found_are_not_felt_to_go_over_to_the_next
         assert min(weights(site).values()) > 100
     site.guard.restore()
     assert set(weights(site).values()) == {100}
+
+
+UNNAMED = {"components": [], "channels": {}, "containerd": {"state": "/run/tasks"}}
+
+
+def test_shares_of_components_whose_channels_only_logs_name_wait_for_a_commit(site: ToySite) -> None:
+    """Logs are read from their ends on, so that after a start no channel is known: all kept shares went back."""
+    raised, discovery = weights(site), Listed()
+    unnamed = tuple(replace(one, channels=()) for one in site.config.components)
+    start(site, discovery, **UNNAMED)
+    discovery.now = Found(unnamed[:1], complete=True)
+    site.run(3)
+    discovery.now = Found(unnamed, complete=True)  # another listing, before the first commit
+    site.run(3)
+    assert weights(site) == raised
+    site.toy.seen = ("red",)
+    for _ in range(5):
+        site.run(1)
+        assert min(weights(site).values()) > 100
+    site.guard.restore()
+    assert set(weights(site).values()) == {100}
+
+
+def test_kept_shares_of_a_ledger_that_commits_no_more_go_back(site: ToySite) -> None:
+    discovery = Listed()
+    discovery.now = Found(tuple(replace(one, channels=()) for one in site.config.components), complete=True)
+    raised = weights(site)
+    start(site, discovery, **UNNAMED)
+    site.run(int(LISTING_PATIENCE))
+    assert weights(site) == raised
+    site.run(1)
+    assert set(weights(site).values()) == {100}
+
+
+def test_owners_that_an_earlier_daemon_told_are_this_ones_too(site: ToySite) -> None:
+    """Their records would hold raised shares for good where this one is to write files alone."""
+    site.configure(actuator="files")
+    with ExitStack() as cleanup:
+        assert not isinstance(record_keepers(site.config, site.hierarchy, cleanup), EngineOwners)
+        loaded = Journal(site.config.state_dir).load().entries
+        told = [replace(one, owner=Owner.read("systemd peer0.service")) for one in loaded]
+        Journal(site.config.state_dir).store(told)
+        assert isinstance(record_keepers(site.config, site.hierarchy, cleanup), EngineOwners)
 
 
 def test_what_the_first_complete_list_does_not_want_is_put_back(site: ToySite) -> None:

@@ -36,6 +36,7 @@ class ToyInstruments:
         self.tps: dict[str, float] = {}
         self.age = 0.1
         self.ages: dict[str, float] = {}  # of channels that have one of their own
+        self.seen: tuple[str, ...] = ()  # channels that commits came of
         self.elsewhere: dict[str, float] = {}  # when a channel without a policy committed
         self.waits: dict[str, tuple[float, float]] = {}  # run and wait in seconds per second
         self.threads = 15  # of each component
@@ -90,7 +91,7 @@ class ToyChannels(ToyPart):
         return elections
 
     def seen(self) -> tuple[str, ...]:
-        return ()
+        return self.toy.seen
 
     def heard(self, since: float) -> tuple[str, ...]:
         return tuple(name for name, instant in self.toy.elsewhere.items() if instant >= since)
