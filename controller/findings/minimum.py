@@ -10,6 +10,7 @@ met beside shares that are raised already count as wanting it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from qioi.controller.findings.limits import Limit, Reason
@@ -19,10 +20,12 @@ from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.model import HostLoad
 
-#: Time constants in s: of what neighbours use, and of forgetting that they have used more.
+#: Time constant in s of what neighbours use; seconds after which it is forgotten that they have used more.
 SMOOTH, FORGET = 3.0, 300.0
 #: Up to this many times their part neighbours have hardly more than it; from the second on they have plenty.
 HARDLY, PLENTY = 1.5, 3.0
+#: Of a large part that would be more than there is: neither is farther than this on the way from it to the whole host.
+NEAR, FAR = 0.1, 0.8
 #: A raised share goes back, and on again, by these factors in a second.
 BACK, ON = 0.93, 1.03
 #: A component may have at least this part of its share, also where that does not follow: it drops by no more at once
@@ -38,10 +41,20 @@ class Minimum:
         self._room = LastingRoom()
         self._forget()
 
+    @property
+    def _hardly(self) -> float:
+        """The part of the CPUs up to which neighbours have hardly more than theirs."""
+        return min(HARDLY * self.part, self.part + NEAR * (1 - self.part))
+
+    @property
+    def _plenty(self) -> float:
+        """The part of the CPUs from which on neighbours have plenty."""
+        return min(PLENTY * self.part, self.part + FAR * (1 - self.part))
+
     def _forget(self) -> None:
         """Forget the neighbours and what components may have beside them."""
         self._used: float | None = None
-        self._wanted = 0.0
+        self._wanted_at = -math.inf
         self._most: dict[str, float] = {}
 
     def step(self, period: Period) -> dict[str, Limit]:
@@ -69,17 +82,18 @@ class Minimum:
             # Beside shares that are raised already, as after a restart, nobody sees what neighbours would use. Beside
             # those of pinned components alone it is seen: the other CPUs had room.
             squeezed = any(name not in host.pinned for name, _ in raised(period))
-            self._used, self._wanted = host.foreign, PLENTY * self.part if squeezed else 0.0
+            self._used, self._wanted_at = host.foreign, period.now if squeezed else -math.inf
         self._used += weight(seconds, SMOOTH) * (host.foreign - self._used)
-        self._wanted = max(self._used, self._wanted * (1 - weight(seconds, FORGET)))
-        if self._wanted >= HARDLY * self.part:
+        if self._used >= self._hardly:
+            self._wanted_at = period.now
+        if period.now - self._wanted_at <= FORGET:
             self._move(period, seconds, self._used)
 
     def _move(self, period: Period, seconds: float, used: float) -> None:
         """Move what components may have, while neighbours use the part ``used``."""
-        if used >= PLENTY * self.part:
+        if used >= self._plenty:
             self._most = {}
-        elif used >= HARDLY * self.part:
+        elif used >= self._hardly:
             self._most = {name: most * ON**seconds for name, most in self._most.items()}
         else:
             factor = BACK**seconds if used < self.part else 1.0

@@ -155,7 +155,7 @@ class Loop:
         return min(foreign[-60:]), max(weights[-60:]) / min(weights[-60:])
 
 
-@pytest.mark.parametrize("keep", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("keep", [0.0, 0.1, 0.3, 0.5, 0.6, 0.7])
 def test_a_threshold_out_of_reach_beside_sixteen_hogs(tmp_path: Path, keep: float) -> None:
     least, moved = Loop(tmp_path, keep).run(150)
     assert least >= 0.95 * keep
