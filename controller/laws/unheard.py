@@ -125,7 +125,9 @@ class Unheard:
         ``lasts`` are the seconds for which their work must show that somebody sends.
         """
         works = {
-            one.component: self.works.get(one.component, Works()).add(one, host) for one in delays if one.interval > 0
+            one.component: self.works.get(one.component, Works()).add(one, host and host.of(one.component))
+            for one in delays
+            if one.interval > 0
         }
         if self.presumed:
             return replace(self, works=works) if now < self.until else self._in_vain(now, works)

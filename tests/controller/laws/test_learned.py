@@ -61,6 +61,18 @@ def test_many_threads_in_line_behind_a_little_foreign_work_are_no_interference()
     assert learner.threshold == 80.0
 
 
+def test_a_pinned_component_is_judged_by_its_own_cpus() -> None:
+    """Interference is on the CPUs that a component may run on, or it is none."""
+    samples = {}
+    for cpus in (HostLoad(0.0, 0.0), BUSY):
+        learner = Learner()
+        host = HostLoad(0.0, 0.9 - cpus.foreign, pinned={"peer0": cpus})
+        for now in range(50):
+            learner.observe(float(now), reading(100.0), [delay(0.5)], host)
+        samples[cpus.foreign] = learner.evidence(50.0).samples
+    assert samples == {0.0: 50, 0.9: 0}
+
+
 def test_silence_and_the_unknown_teach_nothing() -> None:
     learner = Learner()
     for now, (seen, delays) in enumerate(

@@ -217,3 +217,11 @@ def test_a_trial_is_short_and_rare_whatever_is_seen(periods: list[tuple[float, f
 def test_the_bounds_are_what_they_say(below: tuple[float, float], above: tuple[float, float]) -> None:
     assert watch(LASTS + 10, above)[1]
     assert not watch(LASTS + 10, below)[1]
+
+
+def test_a_pinned_component_is_judged_by_its_own_cpus() -> None:
+    """Groups at ``cpu.idle`` have the other CPUs, and count as nobody's: on the whole host little is foreign."""
+    host = HostLoad(0.0, 0.1, pinned={"peer0": CROWDED})
+    assert watch(30, STARVED, host=host)[1]
+    assert not watch(30, STARVED, host=HostLoad(0.0, 0.1))[1]
+    assert not watch(30, STARVED, host=HostLoad(0.0, 1.0, pinned={"peer0": HostLoad(0.0, 0.0)}))[1]
