@@ -57,9 +57,7 @@ class Learner:
             return
         if reading is None or not reading.throughput or reading.silence is None or reading.silence > ACTIVE:
             return
-        needs = [
-            need_of(delay, host and host.of(delay.component)) if delay.interval > 0 else 1.0 for delay in delays
-        ]
+        needs = [need_of(delay, host and host.of(delay.component)) if delay.interval > 0 else 1.0 for delay in delays]
         if needs and max(needs) <= QUIET:
             self._samples.append(reading.throughput)
             self._last = now
