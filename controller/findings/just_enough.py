@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from qioi.controller.findings.diagnoses import see
 from qioi.controller.findings.limits import Limit, Reason
+from qioi.controller.findings.neighbours import Beside, Neighbours
 from qioi.controller.laws.backoff import Backoff
 from qioi.controller.laws.beyond import Block, Rate, rate_of, start_of
 from qioi.controller.laws.law import Seen
@@ -47,8 +48,6 @@ OVER, SHOWS, TRIAL, LASTS = 10.0, 3.0, 20.0, 5.0
 OTHER = 1.5
 #: Seconds without another try, first and at most, after one that has hurt.
 FIRST, MOST = 60.0, 3600.0
-#: Seconds for which a neighbour counts that has not run since.
-KEPT = 60.0
 
 TEXT = "outweighs its neighbours by far: that is enough"
 
@@ -132,7 +131,7 @@ class JustEnough:
         #: where that is beyond the usual ceiling.
         self.outweighs: Mapping[str, int] = {}
         self._room = LastingRoom()  # on all components' CPUs
-        self._seen: dict[str, tuple[float, int]] = {}  # when each neighbour was last seen to run, and its weight
+        self._neighbours = Neighbours()
 
     def step(self, period: Period, presumed: Container[str] = ()) -> dict[str, Limit]:
         """Take one period in; give the limits of components whose channels have what is enough, by name.
@@ -143,11 +142,12 @@ class JustEnough:
             return self._limits
         room = room_for(period.host, (one.name for one in period.components))
         if self._room.step(period.now, room):
-            self._courses, self._seen = {}, {}
+            self._courses = {}
+            self._neighbours.forget()
             self._limits, self.outweighs = {}, held(period, {})
             return {}
-        self._look(period)
         now, before = period.now, self._courses
+        beside = self._neighbours.look(now, period.siblings)
         self._courses = {}
         for channel in period.owed:
             reading = period.channels.get(channel)
@@ -156,7 +156,7 @@ class JustEnough:
                 block = Block(now - reading.age, reading.committed, reading.source)
             known = before.get(channel) or Course(since=now)
             self._courses[channel] = known.step(see(period, channel, presumed), block)
-        factors = self._factors_of_all(period, period.host)
+        factors = self._factors_of_all(period, period.host, beside)
         most = {
             name: min(MAX_SHARES, round(max(parts) * period.forces[name].original))
             for name, each in factors.items()
@@ -174,31 +174,15 @@ class JustEnough:
         """Whether a channel's A is watched for what less of its shares does."""
         return any(not one.full and now - one.since <= TRIAL for one in self._courses.values())
 
-    def _look(self, period: Period) -> None:
-        """Note which neighbours run, and forget those that have not for a while."""
-        now = period.now
-        for siblings in period.siblings.values():
-            for group, weight in siblings.items():
-                self._seen[group] = now, weight
-        self._seen = {group: one for group, one in self._seen.items() if now - one[0] <= KEPT}
-
     def _has_all(self, component: Component) -> bool:
         """Whether a channel of a component is to have all that its law asks for: one that is silent, if all are."""
         its = [self._courses[one] for one in component.channels or self._courses if one in self._courses]
         heard = [one for one in its if not one.silent]
         return any(one.has_all for one in heard or its)
 
-    def _beside(self) -> dict[str, tuple[int, int]]:
-        """Give, by the group above them, the weight of all neighbours and that of the heaviest one."""
-        beside: dict[str, tuple[int, int]] = {}
-        for group, (_, weight) in self._seen.items():
-            total, most = beside.get(parent_of(group), (0, 0))
-            beside[parent_of(group)] = total + weight, max(most, weight)
-        return beside
-
-    def _factors_of_all(self, period: Period, host: HostLoad) -> dict[str, list[float | None]]:
+    def _factors_of_all(self, period: Period, host: HostLoad, beside: Beside) -> dict[str, list[float | None]]:
         """Give :meth:`_factors` by component. Those that are acted at the same groups above have them in common."""
-        beside, pinned = self._beside(), host.pinned
+        pinned = host.pinned
         factors: dict[str, list[float | None]] = {}
         common: dict[tuple[tuple[str, ...], bool], list[float | None]] = {}
         for one in period.components:
@@ -214,9 +198,7 @@ class JustEnough:
                 factors[one.name] = common[key]
         return factors
 
-    def _factors(
-        self, force: InForce, own: str, beside: Mapping[str, tuple[int, int]], is_pinned: bool
-    ) -> list[float | None]:
+    def _factors(self, force: InForce, own: str, beside: Beside, is_pinned: bool) -> list[float | None]:
         """Give by how much each group of a component, its ``own`` or one above, has to grow to outweigh its neighbours.
 
         ``None`` where their weight is not known.

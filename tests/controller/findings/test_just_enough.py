@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from toy_daemon import ToySite, peer
 from toy_host import ToyHost
 
-from qioi.controller.findings.just_enough import ABOVE, AMPLE, FIRST, GRACE, KEPT, RATIO, JustEnough
+from qioi.controller.findings.just_enough import ABOVE, AMPLE, FIRST, GRACE, RATIO, JustEnough
+from qioi.controller.findings.neighbours import KEPT
 from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
