@@ -122,8 +122,8 @@ class Slicer:
             on, text = trial.on, trial.text
         sizes = {}
         for name in its if on else ():
-            slices = delays[name].slices
-            wanted = size(delays[name].run / slices, self._default, SHORTEST, self._sizes.get(name)) if slices else None
+            slices, before = delays[name].slices, self._sizes.get(name)
+            wanted = size(delays[name].run / slices, self._default, SHORTEST, before) if slices else before
             if wanted is not None:
                 sizes[name] = wanted
         self._sizes = sizes

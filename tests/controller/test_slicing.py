@@ -292,6 +292,23 @@ def test_a_component_that_was_put_on_no_cpu_has_no_slice(tmp_path: Path) -> None
     assert (state.slices, guard.wanted) == ({}, {})
 
 
+def test_a_component_that_pauses_keeps_its_slice(tmp_path: Path) -> None:
+    """An idle chaincode met each burst with the kernel's slice."""
+    guard = ToyGuard()
+    slicer = Slicer("required", guard, DEFAULT)  # type: ignore[arg-type]
+
+    def step(slices: int, disturbed: bool = True) -> dict[str, int]:
+        delays = {"p": DelayReading("p", 0.0002 * slices, 0.1, slices, 1.0)}
+        slicer.step(SlicePeriod(0.0, [Component("p", Role.PEER, "g")], delays, {}, disturbed))
+        return guard.wanted
+
+    sized = step(100)
+    assert sized
+    assert step(0) == sized
+    assert step(0, disturbed=False) == {}
+    assert step(0) == {}
+
+
 def test_slices_and_shares_are_never_on_trial_at_once(tmp_path: Path) -> None:
     """Slices are first, and shares wait until there is a verdict on them."""
     site, _ = make(tmp_path, "auto")
