@@ -58,7 +58,9 @@ class _Channel:
     def _show_front(self, looks: deque[_Look], look: _Look) -> None:
         """Have a look be the front. Blocks that came while nobody was seen to have them are none of now."""
         before, unseen = self.front, look.time - self.shown
-        self.front, self.shown = look.height, look.time
+        # Looks come peer by peer: another one's at the same height may be older than the front's.
+        self.shown = max(self.shown, look.time) if look.height == before else look.time
+        self.front = look.height
         if before is None:
             return
         if unseen > self.interval.window or (not looks and look.height > before + 1):

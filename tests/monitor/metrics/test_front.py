@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from qioi.monitor.metrics.exposition import Page
 from qioi.monitor.metrics.page_throughput import PageThroughput
@@ -86,3 +88,28 @@ def test_a_peer_that_is_silent_takes_no_part_in_the_rate() -> None:
             pages.observe("gone", page(100), float(second))
         pages.observe("front", page(100 + 5 * max(0, second - 50)), float(second))
     assert pages.reading("red", 59.0).throughput == pytest.approx(50)
+
+
+@pytest.mark.parametrize("every", [1.0, 1.5, 2.0])
+def test_looks_that_are_taken_in_peer_by_peer_have_the_rate_of_looks_in_the_order_of_time(every: float) -> None:
+    """A period takes in all that one endpoint has answered before what another one has, earlier perhaps."""
+    rates: dict[bool, list[float]] = {}
+    for by_time in (False, True):
+        pages = PageThroughput()
+        for second in range(40):
+            looks = [("a", second + 0.9), ("b", second + 0.1)]
+            for peer, now in sorted(looks, key=lambda look: look[1]) if by_time else looks:
+                pages.observe(peer, page(round(now // every)), now)
+            throughput = pages.reading("red", second + 1.0).throughput
+            if second >= 10 and throughput is not None:
+                rates.setdefault(by_time, []).append(throughput)
+    assert rates[False] == pytest.approx(rates[True])
+    assert sum(rates[False]) / len(rates[False]) == pytest.approx(10 / every, rel=0.03)
+
+
+@given(st.permutations([("a", 10.9, 100), ("b", 10.1, 100), ("c", 10.5, 100), ("d", 10.7, 99)]))
+def test_the_front_was_last_shown_by_the_latest_look_at_it(looks: list[tuple[str, float, int]]) -> None:
+    pages = PageThroughput()
+    for peer, now, height in looks:
+        pages.observe(peer, page(height), now)
+    assert pages._channels["red"].shown == 10.9
