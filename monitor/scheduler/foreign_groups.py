@@ -54,7 +54,7 @@ class ForeignGroups:
         self._files = files or KernelFiles()
         self._branches: Mapping[str, Set[str]] = {}
         self._beside: tuple[str, ...] = ()
-        self._below: dict[str, tuple[str, ...]] = {}  # of groups that use much
+        self._below: dict[str, tuple[str, ...]] = {}  # of groups that use much; listed anew with those beside
         self._listed = self._looked = float("-inf")
         self._before: dict[str, float] = {}
         self._cores: dict[str, float] = {}
@@ -74,6 +74,7 @@ class ForeignGroups:
             self._branches, self._listed = branches, now
             beside = [group for parent in branches for group in self._children(parent) if group not in ours]
             self._beside = tuple(beside[:MOST])
+            self._below = {one: self._children(one) for one in self._below}
         below = (one for several in self._below.values() for one in several)
         groups = {*self._beside, *below, *branches, *(one for children in branches.values() for one in children)}
         seconds = {group: used for group in groups if (used := self._accounts.seconds(group)) is not None}

@@ -77,3 +77,29 @@ def test_two_periods_can_be_compared_however_long_they_are_and_what_was_before_a
     for number in range(last, last + pause):
         usage.read(100.0 + number * period, (), {}, above)
     assert named(last + pause) == ()
+
+
+def test_a_group_that_comes_later_into_a_slice_that_stays_busy_is_named(tmp_path: Path) -> None:
+    """And one that has left it is asked for no more."""
+    for group in ("peer", "user.slice/first"):
+        (tmp_path / group).mkdir(parents=True)
+    accounts = Used()
+    foreign = ForeignGroups(accounts, tmp_path)
+    above = branches(["peer"])
+    named = []
+    for second in range(20):
+        later = max(0, second - 6)  # seconds of the second group
+        if second == 6:
+            (tmp_path / "user.slice/first").rmdir()
+            (tmp_path / "user.slice/second").mkdir()
+        accounts.by_group = {
+            "": float(second),
+            "user.slice": float(second),
+            "user.slice/first": float(min(6, second)),
+            "user.slice/second": float(later),
+        }
+        foreign.look(100.0 + second, above)
+        named.append([one.group for one in foreign.most()])
+    assert named[3:6] == [["user.slice/first"]] * 3
+    assert named[13:] == [["user.slice/second"]] * 7
+    assert foreign._below == {"user.slice": ("user.slice/second",), "user.slice/second": ()}
