@@ -151,6 +151,8 @@ class Endpoint:
             if room < 0:
                 raise ValueError(f"a page of more than {MAX_PAGE} bytes")
             reader.feed(data)
+        if answer.length:  # read() ends at a closed connection, too; without a length there is nothing to tell by
+            raise ValueError(f"a page cut short by {answer.length} bytes")
         return reader.page()
 
 

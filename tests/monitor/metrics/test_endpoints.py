@@ -223,6 +223,31 @@ def test_a_page_in_chunks_is_one() -> None:
         assert metered.states()[0].commits == 50
 
 
+@pytest.mark.parametrize(
+    ("head", "missing", "said"),
+    [
+        (b"Content-Length: %d\r\n\r\n", 1, "a page cut short by 1 bytes"),
+        (b"Content-Length: %d\r\n\r\n", 100_000, "a page cut short by 100000 bytes"),
+        (b"Transfer-Encoding: chunked\r\n\r\n%x\r\n", 60, "IncompleteRead(0 bytes read)"),
+    ],
+)
+def test_a_page_that_is_cut_short_is_none_and_that_is_said(head: bytes, missing: int, said: str) -> None:
+    """Such as where the peer is killed meanwhile: of the channels that are missing nothing is known."""
+    text = rows("red", 5, 50)
+    cut = b"HTTP/1.1 200 OK\r\n" + head % (len(text) + missing) + text
+    with answering(lambda: iter([(cut, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
+        says(metered, f"{url}: {said}")
+        assert (metered.states()[0].lines, metered.seen()) == (0, ())
+
+
+def test_a_page_of_the_length_that_is_announced_is_whole() -> None:
+    text = rows("red", 5, 50)
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text + b"more"
+    with answering(lambda: iter([(whole, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
+        until(lambda: looks(metered) > 1)
+        assert (metered.states()[0].commits, metered.states()[0].problem) == (50, None)
+
+
 def test_what_an_endpoint_says_does_nothing_to_a_terminal() -> None:
     head = b"HTTP/1.0 500 \x1b[2J\x9b31mOops" + b"s" * 5000 + b"\r\n\r\n"
     with answering(lambda: iter([(head, 0.0)])) as url, closing(channels(("peer0", url, ()))) as metered:
