@@ -110,7 +110,8 @@ def seen(inputs: Inputs) -> Iterator[str]:
         f"of runnable time, {value(inputs.cores, '{:.2f}')} cores"
     )
     yield (
-        f"host {value(inputs.host_idle, '{:.0%}')} idle, {value(inputs.host_foreign, '{:.0%}')} foreign, "
+        f"{'its CPUs' if inputs.pinned else 'host'} {value(inputs.host_idle, '{:.0%}')} idle, "
+        f"{value(inputs.host_foreign, '{:.0%}')} foreign, "
         f"I/O waited for {value(inputs.io_pressure, '{:.0%}')} of the time"
     )
     for one in inputs.foreigners:

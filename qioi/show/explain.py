@@ -64,6 +64,8 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> Explanation:
 
 def inputs(snapshot: Snapshot, state: ComponentState, channel: ChannelState | None, hierarchy: Hierarchy) -> Inputs:
     """Give what the decision rests on; the groups of foreign work are looked into now."""
+    host = snapshot.host
+    load = host.of(state.name) if host is not None else None
     return Inputs(
         channel=state.channel,
         throughput=channel.throughput if channel else None,
@@ -74,8 +76,9 @@ def inputs(snapshot: Snapshot, state: ComponentState, channel: ChannelState | No
         delay=state.delay,
         waiting_share=state.waiting_share,
         cores=state.cores,
-        host_idle=snapshot.host.idle if snapshot.host else None,
-        host_foreign=snapshot.host.foreign if snapshot.host else None,
+        host_idle=load.idle if load is not None else None,
+        host_foreign=load.foreign if load is not None else None,
+        pinned=host is not None and state.name in host.pinned,
         foreigners=tuple(
             ForeignWork(group=one.group, cores=one.cores, processes=tuple(busiest(folder_of(one.group, hierarchy))))
             for one in snapshot.foreigners

@@ -29,8 +29,9 @@ class Inputs(Struct, frozen=True, kw_only=True):
     """What the decision rests on, of the channel that asked for most.
 
     ``delay`` is that per time slice, ``waiting_share`` a part of the runnable time, ``cores`` are CPUs. Of the host's
-    CPU time, ``host_idle`` is the idle part and ``host_foreign`` that of foreign work; ``io_pressure`` is the part of
-    the period in which somebody on the host waited for I/O.
+    CPU time, ``host_idle`` is the idle part and ``host_foreign`` that of foreign work. ``pinned`` says that the
+    component may not run on all CPUs, and that both are of those on which it may. ``io_pressure`` is the part of the
+    period in which somebody on the host waited for I/O.
     """
 
     channel: str | None
@@ -44,6 +45,7 @@ class Inputs(Struct, frozen=True, kw_only=True):
     cores: float | None
     host_idle: float | None
     host_foreign: float | None
+    pinned: bool = False
     foreigners: tuple[ForeignWork, ...] = ()
     io_pressure: float | None
 

@@ -22,7 +22,7 @@ from qioi.commands.explain import lines
 from qioi.commands.status import show
 from qioi.kernel.cpu_accounts import find_cpu_accounts
 from qioi.kernel.hierarchy import Hierarchy
-from qioi.model import Foreigner
+from qioi.model import Foreigner, HostLoad
 from qioi.show.explain import explain
 from qioi.show.explanation import Explanation
 from qioi.show.foreign import busiest, folder_of, processes, why_not_mine
@@ -63,6 +63,26 @@ def test_status_top_and_explain_name_them(toy: ToySite, capsys: pytest.CaptureFi
     assert "Foreign work, in CPUs: batch 1.25, / 0.50" in console.export_text()
     explained = explain(toy.snapshot, "peer0", toy.hierarchy)
     assert ("", "foreign: batch uses 1.25 CPUs: none seen") in list(lines(decode(encode(explained), type=Explanation)))
+
+
+def test_of_a_pinned_component_the_load_of_its_cpus_is_explained(tmp_path: Path) -> None:
+    """Its law sees that, and not the host's: the others' CPUs may be idle."""
+    site = ToySite(
+        tmp_path, [peer("pinned", "docker/p"), peer("free", "docker/f")], channels={"red": {"threshold": 100}}
+    )
+    site.toy.host = HostLoad(0.75, 0.05, pinned={"pinned": HostLoad(0.01, 0.9)})
+    site.toy.waits = {"pinned": (0.1, 0.9), "free": (0.1, 0.1)}
+    snapshot = site.run(3)
+    said = {}
+    for name in ("pinned", "free"):
+        inputs = explain(snapshot, name, site.hierarchy).inputs
+        assert inputs.pinned == (name == "pinned")
+        explained = decode(encode(explain(snapshot, name, site.hierarchy)), type=Explanation)
+        said[name] = next(text for _, text in lines(explained) if " idle, " in text)
+    assert said["pinned"].startswith("its CPUs 1% idle, 90% foreign, I/O ")
+    assert said["free"].startswith("host 75% idle, 5% foreign, I/O ")
+    unknown = explain(replace(snapshot, host=None), "pinned", site.hierarchy).inputs
+    assert (unknown.pinned, unknown.host_idle, unknown.host_foreign) == (False, None, None)
 
 
 def test_what_a_groups_maker_has_called_it_is_no_order_to_the_terminal(
