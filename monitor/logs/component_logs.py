@@ -49,14 +49,14 @@ class LogChannels:
         oldest = LINE_AGE + (0.0 if self._read_at is None else max(0.0, now - self._read_at))
         self._read_at = now
         for source in self._sources.values():
-            events = source.poll()
-            if source.gap:
-                self._throughput.skipped(source.component, source.gap)
-            for event in events:
-                if isinstance(event, Commit):
-                    self._throughput.observe(event, commit_instant(event.time, now, wall, oldest))
-                else:
-                    self._elections.append(event)
+            for gap, events in source.parts():
+                if gap:
+                    self._throughput.skipped(source.component, gap)
+                for event in events:
+                    if isinstance(event, Commit):
+                        self._throughput.observe(event, commit_instant(event.time, now, wall, oldest))
+                    else:
+                        self._elections.append(event)
         return {channel: self._throughput.reading(channel, now) for channel in self._channels}
 
     def elections(self) -> list[LeaderChange]:

@@ -84,6 +84,11 @@ class JournalTail:
         self._pause = 0  # looks until another journalctl may be started
         self._start()
 
+    @property
+    def gaps(self) -> dict[int, int]:
+        """The bytes that were passed over, by the number of the last look's block that they stood before."""
+        return {0: self.gap} if self.gap else {}
+
     def poll(self) -> list[bytes]:
         """Read what is new: blocks of complete lines, each line ending in a line feed."""
         self.gap = 0

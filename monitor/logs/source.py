@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -83,7 +83,7 @@ class LogSource:
 
     @property
     def gap(self) -> int:
-        """Bytes that were passed over before what the last look has read: blocks that stood in them were not seen."""
+        """Bytes that the last look has passed over, or found lost: blocks that stood in them were not seen."""
         return self._tail.gap
 
     @property
@@ -93,10 +93,18 @@ class LogSource:
 
     def poll(self) -> list[Event]:
         """Say what happened since the last look, in the order of the log."""
+        return [event for _, events in self.parts() for event in events]
+
+    def parts(self) -> list[tuple[int, list[Event]]]:
+        """Say it with what was not read: bytes that were passed over or lost, and the events that stood behind them."""
         blocks = self._tail.poll()
-        if self._tail.gap:
+        gaps = self._tail.gaps
+        return [(gap := gaps.get(place, 0), self._read(block, gap)) for place, block in enumerate([*blocks, b""])]
+
+    def _read(self, block: bytes, gap: int) -> list[Event]:
+        if gap:
             self._reader.start_again()
-        return _flatten(self._reader.feed(block) for block in blocks)
+        return self._reader.feed(block)
 
     def close(self) -> None:
         """Close what is followed; harmless when repeated."""
@@ -111,7 +119,3 @@ def _unwrapper(log_format: LogFormat, counters: SourceCounters) -> Unwrapper | N
             return CriUnwrapper(counters)
         case LogFormat.PLAIN | LogFormat.JOURNALD:
             return None
-
-
-def _flatten(parts: Iterable[list[Event]]) -> list[Event]:
-    return [event for part in parts for event in part]

@@ -14,7 +14,7 @@ Memory is bounded: at most ``max_read`` bytes per look (``backlog`` says that mo
 unfinished line; of a longer one the rest is skipped and counted. File descriptors are bounded by ``_MAX_OPEN``.
 
 The lag is bounded: where more than ``max_backlog`` bytes wait, all but the last ``max_read`` are passed over, and
-``gap`` says how many (a peer at DEBUG writes ten times what is read of it).
+``gaps`` says how many, and where (a peer at DEBUG writes ten times what is read of it).
 
 An empty line stands for a line that was dropped, and for what was not read of a file.
 """
@@ -57,6 +57,8 @@ class _Open:
     fingerprint: bytes = b""
     modified: int = -1
     idle: int = 0
+    #: Bytes of lost files that stood before this one, until it is read.
+    missing: int = 0
     #: Made by copytruncate: complete, and perhaps overwritten by the next copy.
     copied: bool = False
 
@@ -81,9 +83,9 @@ class FileTail:
         self.counters = counters if counters is not None else SourceCounters()
         #: There is more to read than one look takes: the readings lag behind, or are of a part of the log.
         self.backlog = False
-        #: Bytes that were passed over, or lost, before what the last look has read.
-        self.gap = 0
-        self._lost = 0  # behind it
+        #: Bytes that were passed over, or lost, by the number of the last look's block that they stood before.
+        self.gaps: dict[int, int] = {}
+        self._lost = 0  # behind all that the last look has read
         #: Why nothing can be read at present; ``None`` while the file is there.
         self.problem: str | None = None
         self._max_line = max_line
@@ -93,7 +95,7 @@ class FileTail:
         #: A file that is found next was there before, so that what it holds is old.
         self._start_at_end = True
         self._deleted = False  # by the last look
-        self._follow_name([])
+        self._follow_name()
 
     def poll(self) -> list[bytes]:
         """Read what is new: blocks of complete lines, each line ending in a line feed."""
@@ -101,19 +103,26 @@ class FileTail:
         budget = self._max_read
         self.problem = None
         self._deleted = False
-        self.gap, self._lost = self._lost, 0
-        self._pass_over()
+        self.gaps = {}
+        self._miss(self._lost, blocks)
+        self._lost = 0
+        self._pass_over(blocks)
         budget = self._drain(blocks, budget)
         if self._name_points_elsewhere():
             # The old file may have grown between its last read and the rename.
             budget = self._drain(blocks, budget)
-            self._follow_name(blocks)
+            self._follow_name()
             if budget > 0:
-                self._pass_over()
+                self._pass_over(blocks)
                 budget = self._drain(blocks, budget)
         self.backlog = budget <= 0 or self.gap > 0
         self._let_go(blocks)
         return blocks
+
+    @property
+    def gap(self) -> int:
+        """Bytes that were passed over, or lost, before and between what the last look has read."""
+        return sum(self.gaps.values())
 
     def close(self) -> None:
         """Close every file; harmless when repeated."""
@@ -134,14 +143,19 @@ class FileTail:
                     file.idle += 1
         return budget
 
-    def _pass_over(self) -> None:
+    def _miss(self, size: int, blocks: list[bytes]) -> None:
+        """Take in that bytes are not read which stood behind these blocks."""
+        if size:
+            self.gaps[len(blocks)] = self.gaps.get(len(blocks), 0) + size
+
+    def _pass_over(self, blocks: list[bytes]) -> None:
         """Where too much waits, go on near the end: what is read now tells how the channel is doing now."""
         waiting = [(file, self._waits(file)) for file in self._files]
         waits = sum(waits for _, waits in waiting)
         if waits <= self._max_backlog:
             return
         excess = waits - self._max_read
-        self.gap += excess
+        self._miss(excess, blocks)
         self.counters.skipped_bytes += excess
         self.counters.skip(Skip.BACKLOG)
         for file, waits in waiting:
@@ -178,6 +192,10 @@ class FileTail:
             file.idle += 1
             return budget
         file.modified = found.st_mtime_ns
+        if file.missing:
+            self._miss(file.missing, blocks)
+            file.missing = 0
+            blocks.append(b"\n")
         if size < file.offset or not self._recognised(file):
             budget = self._restart(file, blocks, budget)
         file.idle = 0
@@ -209,7 +227,7 @@ class FileTail:
         copy = self._open_copy(file)
         file.offset, file.fingerprint, file.lines = 0, b"", self._cutter()
         if copy is None:  # what was written between the last look and now is not read
-            self.gap += self._max_read  # how much that was is not known
+            self._miss(self._max_read, blocks)  # how much that was is not known
             blocks.append(b"\n")
             return budget
         self._files.insert(self._files.index(file), copy)
@@ -238,19 +256,17 @@ class FileTail:
             return False
         return not (self._files and self._files[-1].key == (found.st_dev, found.st_ino))
 
-    def _follow_name(self, blocks: list[bytes]) -> None:
+    def _follow_name(self) -> None:
         try:
             named = self._open_regular(self.path)
         except OSError as error:
             self._is_away(error)
             return
+        known, lost = len(self._files), 0
         if self._files:
             self._files[-1].idle = 0
             lost = self._add_numbered_between(self._files[-1], named)
-            if lost:
-                self.counters.lost_files += lost
-                self.gap += self._max_read  # how much that was is not known
-                blocks.append(b"\n")
+            self.counters.lost_files += lost
         if self._start_at_end:
             try:
                 self._seek_to_end(named)
@@ -259,6 +275,8 @@ class FileTail:
                 self._cannot_read(error)
                 return
         self._add(named)
+        if lost:
+            self._files[known].missing = self._max_read  # how much that was is not known
         self._start_at_end = False
 
     def _is_away(self, error: OSError) -> None:
@@ -315,7 +333,7 @@ class FileTail:
         """Close files that lost their name and are silent; what they hold of a line is all that will ever come."""
         while len(self._files) > 1 and (self._files[0].idle >= _LINGER or len(self._files) > _MAX_OPEN):
             unread = not self._files[0].idle
-            self._lost += self._waits(self._files[0])
+            self._lost += self._waits(self._files[0]) + self._files[0].missing
             self._close(self._files[0], blocks)
             if unread:
                 self.counters.lost_files += 1

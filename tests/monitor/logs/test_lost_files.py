@@ -7,10 +7,17 @@ import time
 from pathlib import Path
 
 import pytest
+from commit_line import commit_line
 from descriptors import open_files
 from followed_log import append, lines_of
 
+from qioi.model import ChannelReading, Component, Role
 from qioi.monitor import FileTail
+from qioi.monitor.logs import source as sources
+from qioi.monitor.logs.component_logs import LogChannels
+
+TRANSACTIONS = 20
+NOISE = b"2026-01-01 00:00:00.000 UTC 0001 DEBU [gossip] send -> Entering\n"
 
 
 def compress(log: Path, kept: int) -> None:
@@ -89,3 +96,70 @@ def test_files_that_are_given_up_unread_are_counted(log: Path) -> None:
         gaps.append(tail.gap)
     assert tail.counters.bytes + sum(gaps) == 40 * 220
     tail.close()
+
+
+def commits(*blocks: int) -> bytes:
+    return "".join(commit_line("red", block, TRANSACTIONS) for block in blocks).encode()
+
+
+def followed(log: Path) -> LogChannels:
+    """Follow a log of which five blocks were read."""
+    channels = LogChannels([Component("peer0", Role.PEER, "g/p", ("red",), str(log))], ["red"])
+    append(log, commits(*range(5)))
+    assert channels.read(1.0)["red"].height == 4
+    return channels
+
+
+def rotate(log: Path, *contents: bytes) -> None:
+    """Rotate once for each content that the next file is to have; two rotated files are kept."""
+    for content in contents:
+        with contextlib.suppress(FileNotFoundError):
+            log.with_name("peer.log.1").rename(log.with_name("peer.log.2"))
+        log.rename(log.with_name("peer.log.1"))
+        append(log, content)
+        time.sleep(0.05)
+
+
+def after(channels: LogChannels, looks: int = 3) -> ChannelReading:
+    for look in range(looks):
+        reading = channels.read(2.0 + look)["red"]
+    channels.close()
+    return reading
+
+
+@pytest.mark.parametrize("unread", [0, 1, 3])
+def test_blocks_of_a_lost_file_count_also_where_lines_before_it_were_unread(log: Path, unread: int) -> None:
+    channels = followed(log)
+    append(log, commits(*range(5, 5 + unread)))
+    rotate(log, commits(8, 9), commits(10), b"", commits(11, 12))  # the first is lost
+    reading = after(channels)
+    assert (reading.height, reading.committed) == (12, 13 * TRANSACTIONS)
+
+
+def test_so_they_do_where_one_look_does_not_reach_the_lost_file(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "FileTail", lambda path, counters: FileTail(path, counters, max_read=1500))
+    channels = followed(log)
+    append(log, NOISE * 30 + commits(5, 6))
+    rotate(log, commits(7, 8), commits(9), b"", commits(10, 11))
+    reading = after(channels, looks=6)
+    assert (reading.height, reading.committed) == (11, 12 * TRANSACTIONS)
+
+
+def test_so_do_blocks_of_a_new_file_that_is_passed_over(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = lambda path, counters: FileTail(path, counters, max_read=2000, max_backlog=3000)  # noqa: E731
+    monkeypatch.setattr(sources, "FileTail", small)
+    channels = followed(log)
+    append(log, commits(5))
+    rotate(log, commits(6, 7) + NOISE * 100 + commits(8, 9))
+    reading = after(channels)
+    assert (reading.height, reading.committed) == (9, 10 * TRANSACTIONS)
+
+
+@pytest.mark.parametrize("forged", [11, 10_000])
+def test_a_jump_is_believed_behind_what_was_lost_only(log: Path, forged: int) -> None:
+    """Whoever has a line written into the log gains nothing by a rotation that comes later."""
+    channels = followed(log)
+    append(log, commits(5, forged, 6))
+    rotate(log, commits(7, 8), commits(9), b"", commits(10))
+    reading = after(channels)
+    assert (reading.height, reading.committed) == (10, 11 * TRANSACTIONS)

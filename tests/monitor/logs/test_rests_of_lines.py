@@ -7,6 +7,7 @@ may be the last piece of a line.
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,28 @@ def test_a_file_that_was_passed_over_takes_no_line_of_the_next_one(
         with log.open("ab") as file:
             file.write(record(form, commit(number)))
         assert blocks(source.poll()) == [number]
+    source.close()
+
+
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+def test_lines_before_a_lost_file_are_whole(form: LogFormat, stream: str, tmp_path: Path) -> None:
+    """And the first one of each stream behind it may be the rest of one."""
+    log = tmp_path / "peer.log"
+    log.touch()
+    source = LogSource(log, "p", log_format=form)
+    with log.open("ab") as file:
+        file.write(record(form, commit(1), stream=stream) + b"".join(long_line(form, stream)[:-1]))
+    for number in range(4):
+        for old in (1, 0):
+            named = tmp_path / (f"peer.log.{old}" if old else "peer.log")
+            if named.exists():
+                named.rename(tmp_path / f"peer.log.{old + 1}")
+        end = long_line(form, stream)[-1] if number == 1 else b""  # number 0 is lost
+        log.write_bytes(end + record(form, commit(2 + number), stream=stream))
+        time.sleep(0.05)
+    found = source.poll()
+    assert source.counters.lost_files == 1
+    assert blocks(found) == [1, 3, 4, 5]
     source.close()
 
 
