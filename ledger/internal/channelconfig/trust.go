@@ -47,20 +47,35 @@ func (t Trust) Hashes() bool { return t.Words > 1 }
 
 // VerifySeal says why the orderers that have signed a block's header are not those who may, or not enough of them.
 func (b *Bundle) VerifySeal(header *commonpb.BlockHeader, metadata *commonpb.BlockMetadata) error {
-	return protoutil.VerifyBlock(header, metadata, b.MSP, atLeast{b.Orderer.Trust().Seals, b.Policy(BlockValidation)}, b.Orderer.Identities)
+	return protoutil.VerifyBlock(header, metadata, b.MSP, b.seals(), b.Orderer.Identities)
+}
+
+// seals is what the signers of a block must satisfy.
+func (b *Bundle) seals() atLeast {
+	a := atLeast{signers: b.Orderer.Trust().Seals, policy: b.Policy(BlockValidation), named: len(b.Orderer.Identities) > 0}
+	for _, own := range b.Orderer.Identities {
+		if id, err := b.MSP.DeserializeUndated(own); err == nil {
+			a.of = append(a.of, id)
+		}
+	}
+	return a
 }
 
 // atLeast is a policy that so many must satisfy together.
 type atLeast struct {
 	signers int
 	policy  policy.Evaluator
+	// of are those who count as one of so many, where named is set, and all do otherwise. The policy may admit members that
+	// are no orderers: one consenter that lies could make up a quorum of them.
+	of    []*identity.Identity
+	named bool
 }
 
 // Evaluate implements policy.Evaluator. An identity that has signed twice counts once.
 func (a atLeast) Evaluate(ids []*identity.Identity) bool {
 	distinct := 0
 	for i, id := range ids {
-		if !slices.ContainsFunc(ids[:i], id.Same) {
+		if !slices.ContainsFunc(ids[:i], id.Same) && (!a.named || slices.ContainsFunc(a.of, id.Same)) {
 			distinct++
 		}
 	}

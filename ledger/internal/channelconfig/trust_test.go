@@ -80,3 +80,43 @@ func TestOneSignatureIsNoSealWhereOrderersMayLie(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyConsentersSignaturesMakeAQuorum, whatever BlockValidation asks for: nobody else's fill up a seal.
+func TestOnlyConsentersSignaturesMakeAQuorum(t *testing.T) {
+	for _, kind := range []string{BFT, Zyzzyva} {
+		g, signers := bftWorld(t, 6)
+		g.ConsensusType, g.Consenters, g.Identities = kind, g.Consenters[:4], g.Identities[:4]
+		block, err := NewGenesis(g)
+		require.NoError(t, err)
+		b, err := FromBlock(block)
+		require.NoError(t, err)
+		config, err := (&Patch{Policies: map[string]string{BlockValidation: "ANY Writers"}}).Apply(b.Config)
+		require.NoError(t, err)
+		b, err = FromConfig("mychannel", config)
+		require.NoError(t, err)
+		header := &commonpb.BlockHeader{Number: 1, PreviousHash: []byte("before"), DataHash: []byte("data")}
+		named := func(i int) *commonpb.MetadataSignature {
+			s, err := protoutil.SignAsConsenter(signers[i], b.Orderer.Numbers[i], header, 0, nil)
+			require.NoError(t, err)
+			return s
+		}
+		shown := func(i int) *commonpb.MetadataSignature {
+			one, err := protoutil.SignBlock(signers[i], header, 0, nil)
+			require.NoError(t, err)
+			signatures, err := protoutil.BlockSignatures(one)
+			require.NoError(t, err)
+			return signatures[0]
+		}
+		verdict := func(signatures ...*commonpb.MetadataSignature) error {
+			metadata, err := protoutil.SignedBlock(0, nil, signatures)
+			require.NoError(t, err)
+			return b.VerifySeal(header, metadata)
+		}
+		require.NoError(t, verdict(named(0), named(1), named(2)))
+		require.NoError(t, verdict(named(0), named(1), shown(2)), "it is a consenter by its certificate")
+		require.NoError(t, verdict(named(0), named(1), named(2), shown(4)), "others do no harm")
+		require.ErrorIs(t, verdict(named(0), named(1), shown(1)), protoutil.ErrBlockSignature)
+		require.ErrorIs(t, verdict(named(0), shown(4), shown(5)), protoutil.ErrBlockSignature)
+		require.ErrorIs(t, verdict(named(0), named(1), shown(4)), protoutil.ErrBlockSignature)
+	}
+}
