@@ -27,6 +27,9 @@ func (ch *channel) configTransaction(bundle *channelconfig.Bundle, update *proto
 	if err := bundle.CheckOrganisations(config); err != nil {
 		return nil, nil, err
 	}
+	if err := bundle.CheckSealers(config, ch.signer.Serialized()); err != nil {
+		return nil, nil, err
+	}
 	env, err := channelconfig.NewConfigTransaction(config, update.Envelope, ch.name, ch.signer)
 	if err != nil {
 		return nil, nil, err

@@ -160,6 +160,23 @@ func TestUpdatesThatWouldBeTheLastAreRefusedAtTheDoor(t *testing.T) {
 	assert.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
 }
 
+// TestNoUpdateLeavesBlocksThatNobodyCanSeal: it would be the last that peers take.
+func TestNoUpdateLeavesBlocksThatNobodyCanSeal(t *testing.T) {
+	c := newCluster(t, solo)
+	c.start(0)
+	c.order(c.message(ch, "before"))
+	blocks := func(rule string) *commonpb.Envelope {
+		return c.update(channelconfig.Patch{Policies: map[string]string{channelconfig.BlockValidation: rule}}, ordererAdmins)
+	}
+	r, err := c.ask(0, blocks("OR('Org1MSP.peer')"))
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, r.Status)
+	assert.Contains(t, r.Info, "of OrdererMSP, the orderer that would order it, does not satisfy it: no later block would be valid")
+	r, err = c.ask(0, blocks("OR('OrdererMSP.orderer')"))
+	require.NoError(t, err)
+	assert.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
+}
+
 // TestAnOrganisationKeepsItsMSPsID: under another one its group would stand for somebody else.
 func TestAnOrganisationKeepsItsMSPsID(t *testing.T) {
 	c := newCluster(t, solo)
