@@ -13,8 +13,8 @@ import (
 // header of their newest block. It costs one question per patience.
 type watch struct {
 	others []witness // who are asked, in turn
-	// ask gives the number of the newest block that an orderer has sealed.
-	ask   func(ctx context.Context, address string) (uint64, error)
+	// ask gives the number of the newest block that an orderer is seen to have sealed. The peer waits for block waitsFor.
+	ask   func(ctx context.Context, address string, waitsFor uint64) (uint64, error)
 	asked int
 
 	mu       sync.Mutex
@@ -97,6 +97,13 @@ func (w *watch) nextWitness() (address string, ok bool) {
 	return "", false
 }
 
+// waitsFor is the block that the peer waits for.
+func (w *watch) waitsFor() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.progress.next.Block
+}
+
 // askOne asks the next of the others. One that does not answer says nothing.
 func (w *watch) askOne(ctx context.Context, patience time.Duration) {
 	address, ok := w.nextWitness()
@@ -105,7 +112,7 @@ func (w *watch) askOne(ctx context.Context, patience time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	sealed, err := w.ask(ctx, address)
+	sealed, err := w.ask(ctx, address, w.waitsFor())
 	if err != nil {
 		log.Debugf("newest block of orderer %s: %s", address, err)
 		return

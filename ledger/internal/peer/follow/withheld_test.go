@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
 	"github.com/qioi/qioi/ledger/internal/peer/follow"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
@@ -25,6 +26,8 @@ type newest struct {
 	ordererpb.UnimplementedAtomicBroadcastServer
 	t     *testing.T
 	block *commonpb.Block
+	// at are earlier blocks, which are asked for by their number.
+	at map[uint64]*commonpb.Block
 }
 
 func (n *newest) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
@@ -36,9 +39,18 @@ func (n *newest) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 	require.NoError(n.t, err)
 	var seek ordererpb.SeekInfo
 	require.NoError(n.t, protoutil.Unmarshal(msg.Data, &seek))
-	assert.NotNil(n.t, seek.Start.GetNewest())
 	assert.Equal(n.t, ordererpb.SeekInfo_HEADER_WITH_SIG, seek.ContentType, "its transactions are not needed")
-	return stream.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Block{Block: n.block}})
+	block := n.block
+	if wanted := seek.Start.GetSpecified(); wanted == nil {
+		assert.NotNil(n.t, seek.Start.GetNewest())
+	} else {
+		assert.Equal(n.t, ordererpb.SeekInfo_FAIL_IF_NOT_READY, seek.Behavior)
+		assert.Equal(n.t, wanted.Number, seek.Stop.GetSpecified().GetNumber())
+		if block = n.at[wanted.Number]; block == nil {
+			return stream.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Status{Status: commonpb.Status_NOT_FOUND}})
+		}
+	}
+	return stream.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Block{Block: block}})
 }
 
 // sealed is the block that an item seals.
@@ -135,5 +147,32 @@ func TestAWitnessThatClaimsWhatIsNotThere(t *testing.T) {
 		boaster.forget()
 		hears(t, w, ids, patience)
 		return boaster.times() <= 1 // it is followed where it comes first
+	})
+}
+
+// TestAWitnessWhoseNewestBlockOthersSealIsHeard: a consenter has changed its certificate since the block that is withheld.
+// The peer does not know the new one, and with it those who have sealed the newest block are no quorum.
+func TestAWitnessWhoseNewestBlockOthersSealIsHeard(t *testing.T) {
+	liar := &orderer{t: t, serve: 1000}
+	other := &orderer{t: t, serve: 1000, after: liar}
+	says := &newest{t: t}
+	w := peertest.New(t, peertest.Options{Mode: channelconfig.Block, Orderers: []string{listen(t, liar), listen(t, other, says)}, Liars: 1})
+	ids, items := order(w, 3)
+	liar.items, other.items = items[:1], items
+	says.at = map[uint64]*commonpb.Block{2: sealed(items[1])}
+	header := &commonpb.BlockHeader{Number: 9, PreviousHash: []byte("x"), DataHash: []byte("y")}
+	var signatures []*commonpb.MetadataSignature
+	for i, signer := range []*identity.SigningIdentity{w.Replicas[1], w.Replicas[2], w.Signer("OrdererMSP", "orderer")} {
+		signature, err := protoutil.SignAsConsenter(signer, uint32(2+i), header, 2, nil)
+		require.NoError(t, err)
+		signatures = append(signatures, signature)
+	}
+	metadata, err := protoutil.SignedBlock(2, nil, signatures)
+	require.NoError(t, err)
+	says.block = &commonpb.Block{Header: header, Metadata: metadata}
+	patiently(t, shortPatience, func(patience time.Duration) bool {
+		liar.forget()
+		hears(t, w, ids, patience)
+		return liar.times() == 1
 	})
 }
