@@ -126,3 +126,26 @@ func TestATransactionOnDiskIsToldAfterItsRunHasStayed(t *testing.T) {
 	require.NotSame(t, run, r.pipeline.base.Load())
 	assert.Equal(t, Position{1, 1}, r.pipeline.words.covered(run))
 }
+
+// TestAWordThatIsRepeatedTakesNoMemory, while nobody else vouches for what it is about: one orderer may repeat it for ever.
+func TestAWordThatIsRepeatedTakesNoMemory(t *testing.T) {
+	w := liarsWorld(t)
+	r := startRig(t, w, t.TempDir(), Options{})
+	first, id := w.Make(put(w, "a", "1"))
+	second, _ := w.Make(put(w, "b", "2"))
+	r.add(first)
+	for range 100 {
+		r.attest("liar", first)
+	}
+	r.add(second)
+	r.onDisk() // with the last one all of them are taken
+	waiting := func() int {
+		r.pipeline.words.mu.Lock()
+		defer r.pipeline.words.mu.Unlock()
+		return len(r.pipeline.words.states)
+	}
+	assert.LessOrEqual(t, waiting(), 2, "a state for each transaction")
+	r.isNotTold(id, "a")
+	assert.Equal(t, Agrees, r.Say("other", word(w, first)))
+	r.isTold(id, "a", Position{1, 0})
+}

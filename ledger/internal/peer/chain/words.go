@@ -83,11 +83,16 @@ func (w *words) reached(hash string) {
 	w.judgeAll()
 }
 
-// offer notes the state at a position, for when it is vouched for.
+// offer notes the state at a position, for when it is vouched for. Of one position there is one state.
 func (w *words) offer(at Position, state *statedb.Snapshot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.states = append(w.states, reachedState{at, state})
+	// The orderer that is followed may repeat its word for one position without end.
+	if last := len(w.states) - 1; last >= 0 && !w.states[last].at.Before(at) {
+		w.states[last] = reachedState{at, state}
+	} else {
+		w.states = append(w.states, reachedState{at, state})
+	}
 	w.tell()
 }
 
