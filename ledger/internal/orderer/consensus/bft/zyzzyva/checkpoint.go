@@ -14,7 +14,12 @@ func (v *vouched) equal(other *vouched) bool {
 
 // synced vouches for a state that is durable, and final as all that is applied.
 func (c *Core) synced(in bft.Synced) {
+	waited := !c.Configured()
 	cp, fresh := c.Durable(in)
+	if waited && c.Configured() {
+		c.recheck()
+		c.advance()
+	}
 	history, known := c.historyAt(in.Seq)
 	if !fresh || !known {
 		return
@@ -232,16 +237,19 @@ func (c *Core) fetch() {
 }
 
 func (c *Core) fetched(in bft.Fetched) {
-	if !c.Took(in) {
-		return
-	}
-	c.executed, c.final = in.Seq, max(c.final, in.Seq)
-	c.collect()
-	for tx, at := range c.places {
-		if at <= in.Seq {
-			delete(c.places, tx)
+	waited := !c.Configured()
+	if c.Took(in) {
+		c.executed, c.final = in.Seq, max(c.final, in.Seq)
+		c.collect()
+		for tx, at := range c.places {
+			if at <= in.Seq {
+				delete(c.places, tx)
+			}
 		}
+		c.FetchLater(c.cfg.Resend)
 	}
-	c.FetchLater(c.cfg.Resend)
+	if waited && c.Configured() {
+		c.recheck()
+	}
 	c.advance()
 }

@@ -1,6 +1,7 @@
 package zyzzyva
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
@@ -103,9 +104,10 @@ func (c *Core) onOrder(m *Order) {
 	}
 }
 
-// advance accepts what follows the history without a gap.
+// advance accepts what follows the history without a gap, once the epoch's configuration is in force here: it says whose
+// transactions are proper.
 func (c *Core) advance() {
-	for c.Active && c.closing == 0 && !c.Closed && c.Fetching == 0 {
+	for c.Active && c.closing == 0 && !c.Closed && c.Fetching == 0 && c.Configured() {
 		m := c.early[c.Last+1]
 		if m == nil {
 			return
@@ -117,6 +119,12 @@ func (c *Core) advance() {
 		}
 		c.accept(m)
 	}
+}
+
+// recheck forgets the orders that a configuration which has come into force does not allow: they were checked under the one
+// before.
+func (c *Core) recheck() {
+	maps.DeleteFunc(c.early, func(_ uint64, m *Order) bool { return !c.proper(m.Entry) })
 }
 
 // proper reports whether a leader may order the entry.

@@ -57,6 +57,7 @@ func answer(a bft.Answer) bft.Message {
 // lie sends what a line names, signed by p. A history is the transactions of its entries, one each:
 //
 //	order VIEW TO...: history         an order of the last entry, to some
+//	after EPOCH TO...: history        the same in the first view of a later epoch
 //	respond VIEW TO...: history       a response to it; 100: to the client
 //	spoil VIEW TO...: history         the same without a proper signature
 //	forge TO...: history              the same with an order that the leader has not signed
@@ -95,6 +96,14 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 	case "order":
 		view := s.Number(words[1])
 		toSome(words[2:], &Order{View: view, Seq: seq, History: history, Entry: entry, Signature: sign(OrderStatement("ch", 0, view, seq, history))})
+	case "after":
+		epoch := s.Number(words[1])
+		history = Beginning(epoch)
+		for _, d := range digests {
+			history = Chain(history, d)
+		}
+		seq += epoch
+		toSome(words[2:], &Order{Epoch: epoch, Seq: seq, History: history, Entry: entry, Signature: sign(OrderStatement("ch", epoch, 0, seq, history))})
 	case "respond", "spoil":
 		view := s.Number(words[1])
 		m := respond(p.ID, position{view: view, seq: seq}, history, entry)
