@@ -15,6 +15,7 @@ type Late struct {
 	Fetch   time.Duration // that it takes to fetch one entry
 	For     time.Duration // how long the others go on after it has started
 	Config  int           // entries that the others have ordered since then when one has them order a configuration; 0: none has
+	Dies    int           // entries that the others have ordered since then when the first leader dies, until the end; 0: it lives
 	// Vote is the entry that a message is a vote for; 0: it is none.
 	Vote func(bft.Message) (seq uint64)
 }
@@ -25,6 +26,7 @@ type Caught struct {
 	Voted   int           // entries that it has voted for
 	Up      time.Duration // from its start until it lacked no more than a few entries; 0: that never was
 	Behind  int           // entries that it lacks at the end
+	Without int           // entries that were ordered without the leader that has died, before the late replica was up
 }
 
 // few is how many entries a replica that is well lacks at most.
@@ -41,6 +43,7 @@ type lateness struct {
 	voted   map[uint64]bool
 	clients int
 	asked   bool // for the configuration
+	died    int  // entries that were ordered when the leader died; 0: it lives
 }
 
 // RunLate lets the schedule happen.
@@ -84,8 +87,14 @@ func (l *lateness) goOn() {
 		if l.Up == 0 && l.Behind <= few {
 			l.Up = w.now - l.began
 		}
+		if l.died != 0 && l.Up == 0 {
+			l.Without = ordered - l.died
+		}
 		if w.now >= l.began+l.For {
 			w.plan.heal = w.now // nothing more is submitted
+			if l.died != 0 {
+				w.nodes[0].start()
+			}
 			return
 		}
 	}
@@ -94,6 +103,10 @@ func (l *lateness) goOn() {
 	if l.Config != 0 && !l.asked && l.Ordered >= l.Config {
 		l.asked = true
 		w.client(w.now, configOf(0, w.members))
+	}
+	if l.Dies != 0 && l.died == 0 && l.Ordered >= l.Dies {
+		l.died = ordered
+		w.nodes[0].crash()
 	}
 	w.at(w.now+l.Every, event{do: l.goOn})
 }

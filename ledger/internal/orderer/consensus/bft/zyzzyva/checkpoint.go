@@ -138,14 +138,28 @@ func (c *Core) reached() {
 func (c *Core) collect() {
 	floor := c.Floor()
 	for ; c.Settled < floor; c.Settled++ {
+		c.misplace(c.Settled)
 		delete(c.slots, c.Settled) // the one at the floor says what history the next goes on from
 		delete(c.early, c.Settled+1)
 		delete(c.rounds, c.Settled+1)
 	}
 	if c.Applied >= c.Stable.Seq {
 		c.Behind = 0
-		if c.Active {
-			c.shed()
+	}
+	if c.Active && (c.Applied >= c.Stable.Seq || c.Fetching != 0) {
+		c.shed()
+	}
+}
+
+// misplace forgets where the transactions of an entry are that is not applied here, but fetched with all before it.
+func (c *Core) misplace(seq uint64) {
+	s := c.slots[seq]
+	if seq <= c.Applied || s == nil || s.entry == nil {
+		return
+	}
+	for _, tx := range s.entry.IDs() {
+		if c.places[tx] == seq {
+			delete(c.places, tx)
 		}
 	}
 }
@@ -234,6 +248,8 @@ func (c *Core) fetch() {
 	}
 	c.Fetching, c.Out.Fetch = s.Seq, s.certificate().FetchBy(c.ID)
 	c.collect()
+	c.confirm()
+	c.advance()
 }
 
 func (c *Core) fetched(in bft.Fetched) {

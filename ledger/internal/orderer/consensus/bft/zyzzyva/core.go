@@ -52,6 +52,7 @@ type Core struct {
 
 	base    uint64 // sequence numbers up to it are the view's beginning; the leader orders after it
 	closing uint64 // sequence number of a configuration that is accepted; 0: none
+	logged  uint64 // sequence number of the newest state whose fetch has begun, with all records before that durable
 
 	slots          map[uint64]*slot      // the history from Floor to Last
 	early          map[uint64]*Order     // of this view, after Last
@@ -136,6 +137,10 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 		c.receive(in.From, in.Message)
 	case bft.Synced:
 		c.synced(in)
+	case bft.Logged:
+		c.logged = max(c.logged, in.Seq)
+		c.confirm()
+		c.advance()
 	case bft.Fetched:
 		c.fetched(in)
 	case bft.Tick:

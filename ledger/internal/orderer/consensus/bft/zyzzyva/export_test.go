@@ -8,3 +8,6 @@ import (
 
 // ScriptThatNotices names a script whose output is another; "": there is none.
 func ScriptThatNotices(t *testing.T) string { return scripttest.ThatNotices(t, begin) }
+
+// Places is how many transactions a core keeps the places of.
+func (c *Core) Places() int { return len(c.places) }

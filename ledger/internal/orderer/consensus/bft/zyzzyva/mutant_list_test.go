@@ -9,7 +9,7 @@ var asPublished = mutanttest.New("the longest certificate wins, as published", "
 	"return c.Start == other.Start && c.Seq > other.Seq || !c.Start && other.Start || c.Start && other.Start && c.View > other.View").
 	And("settle.go", "	c.cert = cert\n", "	c.cert, c.trail = cert, c.digests(cert.Seq)\n").
 	And("core.go", "	cert     Certificate       // of the latest view\n", "	cert     Certificate\n	trail    []bft.Digest // of entries under cert\n").
-	And("checkpoint.go", "		if c.Active {\n			c.shed()\n		}\n", "").
+	And("checkpoint.go", "	if c.Active && (c.Applied >= c.Stable.Seq || c.Fetching != 0) {\n		c.shed()\n	}\n", "").
 	And("newview.go", "known && at == history && m.Certificate.View == latest.Certificate.View {", "known && at == history {").
 	And("viewchange.go", "	m.Digests = c.digests(c.Last)\n", `	m.Digests = c.digests(c.Last)
 	history, known := c.historyAt(c.cert.Seq)
@@ -55,6 +55,12 @@ var mutants = []mutanttest.Mutant{
 		"return e.Proper(", "return true || e.Proper("),
 	mutanttest.New("no high mark", "order.go",
 		"func (c *Core) highest() uint64 { return c.Stable.Seq + c.cfg.Window }", "func (c *Core) highest() uint64 { return 1 << 62 }"),
+	mutanttest.New("a replica that fetches accepts what its log does not follow", "order.go",
+		" && c.Last < max(c.Here, c.logged)+2*c.cfg.Window", ""),
+	mutanttest.New("a replica orders before the configuration is in force", "order.go",
+		"!c.Closed && c.Configured() && c.answers() {", "!c.Closed && c.answers() {"),
+	mutanttest.New("orders from before a configuration are not checked again", "order.go",
+		"	maps.DeleteFunc(c.early, func(_ uint64, m *Order) bool { return !c.proper(m.Entry) })\n", "	_ = maps.Keys(c.early)\n"),
 	mutanttest.New("no low mark", "order.go",
 		"if !c.Active && m.Seq <= c.Stable.Seq {", "if false {"),
 	mutanttest.New("certificates of clients without proof", "settle.go",

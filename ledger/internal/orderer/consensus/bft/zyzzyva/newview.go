@@ -143,7 +143,7 @@ func (c *Core) body(seq uint64, digest bft.Digest) *bft.Entry {
 // missing, again only after a while: each entry that comes has it look anew, and would have all others asked for.
 func (c *Core) confirm() {
 	p := c.planned
-	if p == nil || p.held || c.Fetching != 0 {
+	if p == nil || p.held || !c.answers() {
 		return
 	}
 	record := &ConfirmRecord{Epoch: c.Group.Epoch, View: c.InView, Stable: p.stable, Entries: make([]*bft.Entry, len(p.digests))}

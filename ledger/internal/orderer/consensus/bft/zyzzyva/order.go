@@ -107,7 +107,7 @@ func (c *Core) onOrder(m *Order) {
 // advance accepts what follows the history without a gap, once the epoch's configuration is in force here: it says whose
 // transactions are proper.
 func (c *Core) advance() {
-	for c.Active && c.closing == 0 && !c.Closed && c.Fetching == 0 && c.Configured() {
+	for c.Active && c.closing == 0 && !c.Closed && c.Configured() && c.answers() {
 		m := c.early[c.Last+1]
 		if m == nil {
 			return
@@ -119,6 +119,15 @@ func (c *Core) advance() {
 		}
 		c.accept(m)
 	}
+}
+
+// answers reports whether this replica may promise what comes after its history. One that fetches may as well: a quorum has
+// signed the history that it goes on from, has all of that durably, and no view begins without it. The answer is for an order,
+// which no state is needed for; what is after it is executed once the state is here. The configuration that opens the epoch has
+// to be in force first, and the log of records to follow: it took all before the newest fetch, or the ledger has what is two
+// windows back.
+func (c *Core) answers() bool {
+	return c.Fetching == 0 || c.Configured() && c.Last >= c.Fetching && c.Last < max(c.Here, c.logged)+2*c.cfg.Window
 }
 
 // recheck forgets the orders that a configuration which has come into force does not allow: they were checked under the one
