@@ -199,7 +199,9 @@ func (f *Follower) follow(ctx context.Context, address string, choice *choice) e
 	if err != nil {
 		return err
 	}
-	stream, err := streampb.NewStreamClient(conn).Follow(ctx, request)
+	// What was ordered may have been allowed by another configuration than the one in force.
+	most := channelconfig.MostBytes(f.Chain.Bundle().Orderer.ConsensusType) + messageSlack
+	stream, err := streampb.NewStreamClient(conn).Follow(ctx, request, grpc.MaxCallRecvMsgSize(most))
 	if err != nil {
 		return cmp.Or(context.Cause(ctx), err) // a server may end its handshake and say nothing more
 	}

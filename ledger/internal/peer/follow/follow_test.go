@@ -226,6 +226,17 @@ func TestMovesToTheLeader(t *testing.T) {
 	assert.False(t, leader.asked[0] == fresh && leader.asked[1] == fresh, "one of them was sent on in the middle of the order")
 }
 
+// TestWhatIsLargerThanTheConfigurationAllowsIsReceived: it may have been checked under the one before, and ordered after.
+func TestWhatIsLargerThanTheConfigurationAllowsIsReceived(t *testing.T) {
+	o := &orderer{t: t, serve: 1000}
+	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{listen(t, o)}})
+	raw, _ := w.Make(peertest.Tx{Results: make([]byte, 30<<20)})
+	header, metadata := w.NewOrderer().Seal([][]byte{raw})
+	o.items = [][]*streampb.Item{{txItem(raw), {Kind: &streampb.Item_Seal{Seal: &streampb.Seal{Header: header, Metadata: metadata}}}}}
+	p := follows(t, w, &follow.Follower{})
+	p.hasSealed(2)
+}
+
 // lies are what an orderer may make of the first block's transactions and seal; w makes more transactions.
 var lies = map[string]func(w *peertest.World, block []*streampb.Item) []*streampb.Item{
 	"another transaction": func(w *peertest.World, block []*streampb.Item) []*streampb.Item {
