@@ -162,7 +162,7 @@ func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *
 }
 
 // propose hands a transaction to the consenter that was checked under the configuration of that sequence. A later one than at
-// the start may allow what the connections to the others do not carry.
+// the start may allow what this node does not take.
 func (ch *channel) propose(raw []byte, sequence uint64, settle func(error)) error {
 	part := ch.part()
 	if part == nil {

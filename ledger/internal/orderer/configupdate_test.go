@@ -1,11 +1,13 @@
 package orderer
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,6 +21,7 @@ import (
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
 // update is an update of the genesis configuration, signed by an organisation's administrator.
@@ -111,18 +114,23 @@ func TestConfigurationsChangeAtOnePoint(t *testing.T) {
 	assert.Equal(t, []string{versions[0], versions[0], versions[0]}, versions)
 }
 
+// largest sets how large a transaction may be.
+func largest(bytes uint32) func(*commonpb.Config) (*commonpb.Config, error) {
+	return func(from *commonpb.Config) (*commonpb.Config, error) {
+		to := proto.Clone(from).(*commonpb.Config)
+		size, err := proto.Marshal(&ordererpb.BatchSize{MaxMessageCount: 500, AbsoluteMaxBytes: bytes, PreferredMaxBytes: 1 << 20})
+		to.ChannelGroup.Groups["Orderer"].Values["BatchSize"].Value = size
+		return to, err
+	}
+}
+
 // TestTransactionsMayBecomeLarger: after the restart of the orderers that an update of absolute_max_bytes asks for. Before it
 // they refuse what their connections do not carry, also what one has let in that was restarted earlier: nothing that comes
 // after such an entry would get to the others.
 func TestTransactionsMayBecomeLarger(t *testing.T) {
 	c := newCluster(t, func(o *setup.Options) { solo(o); o.AbsoluteMaxBytes, o.PreferredMaxBytes = 1<<20, 1<<20 })
 	node, stop := c.startNode(0)
-	c.order(c.updateTo(func(from *commonpb.Config) (*commonpb.Config, error) {
-		to := proto.Clone(from).(*commonpb.Config)
-		size, err := proto.Marshal(&ordererpb.BatchSize{MaxMessageCount: 500, AbsoluteMaxBytes: 16 << 20, PreferredMaxBytes: 1 << 20})
-		to.ChannelGroup.Groups["Orderer"].Values["BatchSize"].Value = size
-		return to, err
-	}, ordererAdmins))
+	c.order(c.updateTo(largest(16<<20), ordererAdmins))
 	c.order(c.message(ch, strings.Repeat("x", 1<<20-(4<<10))))
 	larger := c.message(ch, strings.Repeat("x", 1<<20))
 	r, err := c.ask(0, larger)
@@ -137,6 +145,40 @@ func TestTransactionsMayBecomeLarger(t *testing.T) {
 	c.start(0)
 	c.order(larger)
 	c.order(c.message(ch, strings.Repeat("x", 8<<20)))
+}
+
+// TestTransactionsMayBecomeSmaller: restarted orderers still give away what was ordered before, by all ways.
+func TestTransactionsMayBecomeSmaller(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	stop := []func(){c.start(0), c.start(1)}
+	large := strings.Repeat("x", 9<<20)
+	c.order(c.message(ch, large))
+	c.order(c.updateTo(largest(1<<20), ordererAdmins))
+	for i := range stop {
+		stop[i]()
+		c.start(i)
+	}
+	c.order(c.message(ch, "after"))
+	assert.Equal(t, []string{large}, c.texts(0, ch, &streampb.Position{Block: 1}, 1), "to a peer that is behind")
+	blocks, err := c.blocks(0, ch, 1, 1)
+	require.NoError(t, err, "to an orderer that is behind")
+	assert.Len(t, blocks, 1)
+	behind, _ := c.startNode(2)
+	require.Eventually(t, func() bool { return behind.channels[ch].Bundle().Sequence == 1 }, patience, 10*time.Millisecond, "as entries of the log")
+}
+
+// TestAnOrdererThatIsBehindTakesWhatBecameLarger, be it later than the configuration that it starts with says.
+func TestAnOrdererThatIsBehindTakesWhatBecameLarger(t *testing.T) {
+	c := newCluster(t, func(o *setup.Options) { o.AbsoluteMaxBytes, o.PreferredMaxBytes = 1<<20, 1<<20 })
+	first, _ := c.startNode(0)
+	c.start(1)
+	behind := c.open(2)
+	defer func() { require.NoError(t, behind.close()) }()
+	c.order(c.updateTo(largest(16<<20), ordererAdmins))
+	c.order(c.message(ch, strings.Repeat("x", 9<<20)))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.NoError(t, behind.channels[ch].CatchUp(ctx, first.channels[ch].Height()))
 }
 
 // TestUpdatesThatWouldBeTheLastAreRefusedAtTheDoor: an element that names no policy could not be changed again.

@@ -153,6 +153,9 @@ func (ch *channel) ownID(members map[uint64]member) uint64 {
 	return found
 }
 
+// mostAnswer is how many bytes another orderer's answer to what is handed to it has at most, and some more.
+const mostAnswer = 1 << 20
+
 // remotes are a node's connections to other orderers. All channels share one for each address, certificate and set of
 // authorities.
 type remotes struct {
@@ -200,7 +203,7 @@ func (r *remotes) take(m member) (*cluster.Remote, error) {
 			return t.remote, nil
 		}
 	}
-	conn, err := cluster.Dial(m.address, r.node.certificate, m.roots, m.server, r.node.maxMessage)
+	conn, err := cluster.Dial(m.address, r.node.certificate, m.roots, m.server, mostAnswer)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
@@ -174,7 +175,7 @@ func (ch *channel) followWhile(ctx context.Context, address string) error {
 // that sends little of a block before that.
 func (ch *channel) importWhile(ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool) error {
 	before := ch.Height()
-	ctx, turn := ch.turns.begin(ctx, address, before, ch.largest())
+	ctx, turn := ch.turns.begin(ctx, address, before, ch.largestEver())
 	defer turn.end()
 	err := ch.deliver(ctx, address, seek, turn.heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
 		for wanted() {
@@ -192,7 +193,7 @@ func (ch *channel) importWhile(ctx context.Context, address string, seek *ordere
 	case errors.Is(cause, errLate) && ch.Height() > before:
 		return err // it was no fault
 	}
-	ch.turns.judge(address, cause, ch.largest())
+	ch.turns.judge(address, cause, ch.largestEver())
 	switch {
 	case errors.Is(cause, errSilent):
 		return errSilent
@@ -206,7 +207,13 @@ func (ch *channel) importWhile(ctx context.Context, address string, seek *ordere
 
 const followPause = 200 * time.Millisecond
 
-// largest is how many bytes a message with a block has at most.
+// largestEver is how many bytes a message has at most with a block that any configuration has allowed: what is fetched may
+// be older than the one in force, or newer.
+func (ch *channel) largestEver() int {
+	return channelconfig.MostBytes(ch.Bundle().Orderer.ConsensusType) + messageSlack
+}
+
+// largest is how many bytes a message with a block has at most that the configuration in force allows.
 func (ch *channel) largest() int { return ch.Bundle().Orderer.AbsoluteMaxBytes + messageSlack }
 
 // named reports whether this orderer is a consenter and has not been removed. Every orderer of an external log is one.
@@ -279,7 +286,7 @@ func (ch *channel) sources() (out []string) {
 // deliver asks an orderer for blocks. Blocks are signed, so its certificate need not be the one that our configuration
 // names, which may be an old one. heard is called when bytes come.
 func (ch *channel) deliver(ctx context.Context, address string, seek *ordererpb.SeekInfo, heard func(bytes int), read func(ordererpb.AtomicBroadcast_DeliverClient) error) error {
-	conn, err := cluster.DialHearing(address, ch.owner.certificate, ch.Bundle().Orderer.TLSRoots, nil, ch.owner.maxMessage, heard)
+	conn, err := cluster.DialHearing(address, ch.owner.certificate, ch.Bundle().Orderer.TLSRoots, nil, ch.largestEver(), heard)
 	if err != nil {
 		return err
 	}

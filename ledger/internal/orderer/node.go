@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
@@ -50,7 +51,7 @@ type Node struct {
 	channels    map[string]*channel
 	remotes     *remotes
 	unheard     unheard
-	maxMessage  int
+	maxMessage  int // maxMessage is the largest that this node takes as a server
 }
 
 // Open claims the node's addresses and recovers its channels; Run serves.
@@ -77,7 +78,7 @@ func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
 	return n, nil
 }
 
-// openChannels opens all chains before it joins any channel: connections are for the largest transaction of all.
+// openChannels opens all chains before it joins any channel, for the largest message of all.
 func (n *Node) openChannels() error {
 	for _, c := range n.cfg.Channels {
 		ch, err := n.openChannel(c)
@@ -85,7 +86,7 @@ func (n *Node) openChannels() error {
 			return err
 		}
 		n.channels[c.Name] = ch
-		n.maxMessage = max(n.maxMessage, ch.Bundle().Orderer.AbsoluteMaxBytes+messageSlack)
+		n.maxMessage = max(n.maxMessage, ch.mostTaken()+messageSlack)
 	}
 	for _, ch := range n.channels {
 		if err := ch.join(); err != nil {
@@ -93,6 +94,16 @@ func (n *Node) openChannels() error {
 		}
 	}
 	return nil
+}
+
+// mostTaken is the largest transaction that this node takes. Other orderers send entries of their logs, which may be older or
+// newer than the configuration that is in force here. Where orderers do not talk to each other only clients send any.
+func (ch *channel) mostTaken() int {
+	o := &ch.Bundle().Orderer
+	if len(o.Consenters) == 0 {
+		return o.AbsoluteMaxBytes
+	}
+	return channelconfig.MostBytes(o.ConsensusType)
 }
 
 // Run serves until ctx ends, or until log or ledger of a channel fail: then the

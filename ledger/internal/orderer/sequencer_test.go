@@ -68,6 +68,21 @@ func (c *testCluster) spawnSequencerProcess(i int) (end func(os.Signal), pid int
 	return end, cmd.Process.Pid
 }
 
+// TestAFacadeReadsWhatBecameLarger, be it later than the configuration that it has started with says.
+func TestAFacadeReadsWhatBecameLarger(t *testing.T) {
+	c, at := newSequencerCluster(t, func(o *setup.Options) { o.AbsoluteMaxBytes, o.PreferredMaxBytes = 1<<20, 1<<20 })
+	c.spawnSequencer(at)
+	facade, stop := c.startNode(0)
+	c.start(1)
+	c.order(c.updateTo(largest(16<<20), ordererAdmins))
+	require.Eventually(t, func() bool { return facade.channels[ch].Bundle().Sequence == 1 }, patience, time.Millisecond)
+	stop()
+	c.start(0)
+	large := strings.Repeat("x", 9<<20)
+	c.order(c.message(ch, large))
+	assert.Equal(t, large, c.texts(1, ch, &streampb.Position{Block: 1}, 2)[1])
+}
+
 // TestTheSequencerOrdersForAllAlike, while it and its facades are killed by turns in the middle of blocks.
 func TestTheSequencerOrdersForAllAlike(t *testing.T) {
 	if testing.Short() {

@@ -51,7 +51,8 @@ func Claim(cfg *nodeconfig.Config) (c Claimed, err error) {
 
 // Limits bound what clients may ask of a server.
 type Limits struct {
-	// MessageBytes is the largest message, in both directions.
+	// MessageBytes is the largest message that is taken. What is sent is not bounded: it may have been ordered under another
+	// configuration than the present one.
 	MessageBytes int
 	// Streams is how many calls one connection may have at once; 0: any number.
 	Streams uint32
@@ -62,7 +63,7 @@ type Limits struct {
 // Server makes a server; secured may be nil.
 func Server(limits Limits, secured *tls.Config, more ...grpc.ServerOption) *grpc.Server {
 	options := append([]grpc.ServerOption{
-		grpc.MaxRecvMsgSize(limits.MessageBytes), grpc.MaxSendMsgSize(limits.MessageBytes),
+		grpc.MaxRecvMsgSize(limits.MessageBytes),
 		experimental.BufferPool(wire.Buffers), grpc.InitialWindowSize(windowBytes), grpc.InitialConnWindowSize(windowBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: limits.MinPing, PermitWithoutStream: true}),
 	}, more...)

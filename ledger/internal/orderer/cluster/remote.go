@@ -70,13 +70,14 @@ func (o *outgoing) weight() int64 {
 }
 
 // Dial prepares the connection options for an orderer whose TLS certificate must
-// be pinned (PEM or DER in the tree; here DER). own is nil where TLS is off.
-func Dial(address string, own *tls.Certificate, roots *x509.CertPool, pinned []byte, maxMessage int) (*grpc.ClientConn, error) {
-	return DialHearing(address, own, roots, pinned, maxMessage, nil)
+// be pinned (PEM or DER in the tree; here DER). own is nil where TLS is off. most is how many bytes a message has that is
+// taken from it; one that is sent may have any number.
+func Dial(address string, own *tls.Certificate, roots *x509.CertPool, pinned []byte, most int) (*grpc.ClientConn, error) {
+	return DialHearing(address, own, roots, pinned, most, nil)
 }
 
 // DialHearing has heard called, unless it is nil, with the number of bytes whenever some come from the orderer. It must not block.
-func DialHearing(address string, own *tls.Certificate, roots *x509.CertPool, pinned []byte, maxMessage int, heard func(bytes int)) (*grpc.ClientConn, error) {
+func DialHearing(address string, own *tls.Certificate, roots *x509.CertPool, pinned []byte, most int, heard func(bytes int)) (*grpc.ClientConn, error) {
 	creds := insecure.NewCredentials()
 	if own != nil {
 		creds = credentials.NewTLS(&tls.Config{
@@ -94,7 +95,7 @@ func DialHearing(address string, own *tls.Certificate, roots *x509.CertPool, pin
 	}
 	return grpc.NewClient(address, grpc.WithTransportCredentials(creds),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(most)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveGap, Timeout: keepaliveGap}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: retryDelay, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 5 * retryDelay},

@@ -3,6 +3,7 @@ package sequencer
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
@@ -14,7 +15,7 @@ var Kind = consensus.Kind{Log: chain.KafkaLog, Open: open}
 
 func open(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
 	o := &s.Bundle().Orderer
-	conn, err := cluster.Dial(o.Sequencer, s.Certificate, o.TLSRoots, nil, o.AbsoluteMaxBytes+messageSlack)
+	conn, err := cluster.Dial(o.Sequencer, s.Certificate, o.TLSRoots, nil, channelconfig.MostBytes(channelconfig.Sequencer)+messageSlack)
 	if err != nil {
 		return nil, err
 	}
