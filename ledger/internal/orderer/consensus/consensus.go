@@ -11,11 +11,12 @@
 //
 // The orderer has checked form, size and signature before Submit, at this orderer or at the member that hands the
 // transaction over. A protocol that tolerates liars does not believe that member: Host.Check does it again, for what a
-// proposal of another one brings. A transaction that waits while a configuration comes into force may be valid no longer:
-// such a protocol checks it again then, and has its clients told (Host.Refuse). What is agreed on is a log of entries
-// (streampb.LogEntry): transactions, and cuts that end the open block. Everything after the log is a deterministic function of it: the same entries give the same blocks on
-// every orderer, but for signatures. So nothing that differs between two orderers (a clock, a configuration that is not
-// applied yet, an order of arrival) may reach an entry except through agreement.
+// proposal of another one brings. A transaction that waits while a configuration comes into force may be valid no longer
+// (Proposal.Sequence): who proposes checks it again then, and has its clients told (Host.Refuse, or Settle). An external
+// log has it already. What is agreed on is a log of entries (streampb.LogEntry): transactions, and cuts that end the open
+// block. Everything after the log is a deterministic function of it: the same entries give the same blocks on every orderer,
+// but for signatures. So nothing that differs between two orderers (a clock, a configuration that is not applied yet, an
+// order of arrival) may reach an entry except through agreement.
 //
 // # Which goroutine calls what
 //

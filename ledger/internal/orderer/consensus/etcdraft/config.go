@@ -23,6 +23,8 @@ type Config struct {
 	Raft channelconfig.RaftOptions
 	// CutInterval is how long a block may stay open. It is asked for each block.
 	CutInterval func() time.Duration
+	// Sequence is the number of the configuration in force. It is asked for each entry.
+	Sequence func() uint64
 	// Delays is for how long messages may wait to gather others.
 	Delays Delays
 }
@@ -52,6 +54,7 @@ func (c *Config) validate() error {
 		"%d ticks before an election, %d between heartbeats: election > heartbeat > 0 is accepted", c.Raft.ElectionTick, c.Raft.HeartbeatTick)
 	found.If(c.Raft.SnapshotInterval <= 0, "%d bytes between snapshots: more than 0 is accepted", c.Raft.SnapshotInterval)
 	found.If(c.CutInterval == nil, "no time to cut a block is given")
+	found.If(c.Sequence == nil, "no number of the configuration is given")
 	d := c.Delays
 	found.If(min(d.Pace, d.Hold, d.SpareHold) < 0 || d.MostPace < d.Pace, "delays %+v: 0 or more, and a most pace of pace or more, are accepted", d)
 	return found.Err()

@@ -44,7 +44,7 @@ func TestEachKindGivesASoundConfiguration(t *testing.T) {
 func TestAWrongConfigurationIsRefusedWithAllReasons(t *testing.T) {
 	_, err := Open(Config{Channel: "ch", Voters: []uint64{1, 2}, Delays: Delays{Pace: 2, MostPace: 1}}, &machine{})
 	for _, want := range []string{
-		"channel ch", "id 0", "no folder", "voters [1 2]", "tick interval 0s", "0 ticks before", "0 bytes between", "no time to cut", "delays {Pace:2ns MostPace:1ns",
+		"channel ch", "id 0", "no folder", "voters [1 2]", "tick interval 0s", "0 ticks before", "0 bytes between", "no time to cut", "no number of the configuration", "delays {Pace:2ns MostPace:1ns",
 	} {
 		assert.ErrorContains(t, err, want)
 	}

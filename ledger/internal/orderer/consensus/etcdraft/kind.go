@@ -59,6 +59,7 @@ func configOf(s consensus.Settings) Config {
 	o := &s.Bundle().Orderer
 	cfg := Config{
 		Channel: s.Channel, ID: s.ID, Dir: s.Dir, Delays: streamDelays, CutInterval: s.CutInterval,
+		Sequence: func() uint64 { return s.Bundle().Sequence },
 	}
 	switch {
 	case s.Unpaced:

@@ -28,8 +28,11 @@ func (n *Node) votes() bool {
 	return is
 }
 
-// configs are the configurations that are not proposed yet.
+// configs are the configurations that are not in force yet.
 type configs struct {
+	// behind is the entry that must be applied before a transaction is proposed: a configuration, or a new leader's first
+	// entry, before which the log may have one.
+	behind  uint64
 	next    *consensus.Proposal // next waits until all before it is applied
 	unheard *consensus.Proposal // unheard is one that too few were alive for when the leader was new
 	voices  int                 // voices is how many were alive then
@@ -76,7 +79,9 @@ func (n *Node) proposeConfig() bool {
 	}
 	if err != nil {
 		p.Settle(err)
+		return true
 	}
+	c.behind = n.proposed + 1
 	return true
 }
 

@@ -61,7 +61,7 @@ type Node struct {
 
 	// Of the run goroutine:
 	applied     uint64 // applied is the last applied entry
-	proposed    uint64 // proposed is the last entry that this leader has appended
+	proposed    uint64 // proposed is the last entry that this leader has appended; 0: none yet
 	block       *consensus.BlockTimer
 	syncer      *consensus.Syncer
 	snapshot    place             // snapshot is what the sync under way is for

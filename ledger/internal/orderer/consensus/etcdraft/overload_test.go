@@ -12,7 +12,7 @@ import (
 // TestWhatIsProposedMakesRoom in the queue, whatever becomes of it.
 func TestWhatIsProposedMakesRoom(t *testing.T) {
 	const self, size = 1, 1 << 20
-	n := &Node{cfg: Config{ID: self}, intake: consensus.NewIntake(), outbox: &outbox{}}
+	n := &Node{cfg: Config{ID: self, Sequence: func() uint64 { return 0 }}, intake: consensus.NewIntake(), outbox: &outbox{}}
 	failed := 0
 	fill := func() (queued int) {
 		n.leader.Store(self)

@@ -12,21 +12,28 @@ import (
 
 // accepting is the queue of proposals while there is room in flight and it is time for the next entry, else nothing.
 func (n *Node) accepting() <-chan consensus.Proposal {
-	if n.leads() && (n.configs.next != nil || n.proposed >= n.applied+entriesInFlight || !n.outbox.ready()) {
+	if n.leads() && (n.configs.next != nil || n.applied < n.configs.behind || n.proposed >= n.applied+entriesInFlight || !n.outbox.ready()) {
 		return nil
 	}
 	return n.intake.C()
 }
 
-// propose makes one entry of this transaction and those that wait behind it, up to a configuration.
+// propose makes one entry of this transaction and those that wait behind it, up to a configuration. Those that were checked
+// by another configuration than the one in force are checked again: their clients may have been revoked since.
 func (n *Node) propose(p consensus.Proposal) {
 	n.intake.Taken(p)
 	var batch []consensus.Proposal
-	entry := &streampb.LogEntry{}
+	entry, sequence := &streampb.LogEntry{}, n.cfg.Sequence()
 	for size, waits := 0, true; waits; p, waits = n.intake.Next() {
 		if p.Config {
 			n.configs.next = &p
 			break
+		}
+		if p.Sequence != sequence {
+			if err := n.host.Check(p.Tx); err != nil {
+				p.Settle(err)
+				continue
+			}
 		}
 		batch, entry.Txs = append(batch, p), append(entry.Txs, p.Tx)
 		if size += len(p.Tx); len(batch) >= entryTxs || size >= entryBytes {

@@ -32,7 +32,10 @@ func (n *Node) handleReady(ctx context.Context) error {
 			n.outbox.send(rd.Messages)
 			if last := len(rd.Entries); last > 0 {
 				n.replicating.appended(rd.Entries)
-				n.proposed = rd.Entries[last-1].GetIndex()
+				first := n.proposed == 0
+				if n.proposed = rd.Entries[last-1].GetIndex(); first {
+					n.configs.behind = n.proposed
+				}
 				n.outbox.pacer.Appended(n.proposed, time.Now())
 				wire.LetSend() // the followers' syncs begin beside this one, not after it
 			}

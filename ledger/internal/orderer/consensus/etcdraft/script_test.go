@@ -31,7 +31,7 @@ import (
 //	campaign node=N             stands for election, as if its election timeout had run out
 //	forget node=N               has not heard of its leader for that long
 //	tick node=N count=N         lets its clock go on
-//	propose node=N              one log entry of the input's lines
+//	propose node=N              one log entry of the input's lines, none: of what waits
 //	cut node=N                  its timer ends the open block
 //	deliver                     messages travel, and what they cause, until there are none
 //	release node=N              what it holds back has waited long enough
@@ -41,7 +41,9 @@ import (
 //	join node=N                 starts a node that is no member yet, with the blocks of the others
 //	alive node=N                says whom this leader has heard of
 //
-// A transaction +N or -N is a configuration that adds or removes that member, =N one that changes its certificate.
+// A transaction +N or -N is a configuration that adds or removes that member, =N one that changes its certificate. After one,
+// what begins with "revoked" may no longer be ordered. Clients' transactions were checked before any configuration but the
+// first, unless propose has checked.
 //
 // The output is what changed: leaders, refusals, and each node's chain, sealed blocks in
 // brackets. Rewrite with -rewrite.
@@ -80,7 +82,11 @@ func (g *group) do(d *datadriven.TestData, id uint64, count int) {
 			g.ready(id)
 		}
 	case "propose":
-		g.propose(id, strings.Split(d.Input, "\n"))
+		g.checked = 0
+		if d.HasArg("checked") {
+			g.checked = g.machines[id-1].sequence()
+		}
+		g.propose(id, strings.FieldsFunc(d.Input, func(r rune) bool { return r == '\n' }))
 	case "cut":
 		n.proposeCut()
 	case "deliver":
@@ -129,6 +135,7 @@ type group struct {
 	machines []*machine // by id - 1
 	mail     []*raftpb.Message
 	lost     map[uint64]bool
+	checked  uint64 // by which configuration proposals were checked
 	said     []string
 	shown    map[string]string
 }
@@ -161,7 +168,7 @@ func (g *group) open(id uint64) {
 	n, err := Open(Config{
 		Channel: "ch", ID: id, Voters: voters, Dir: filepath.Join(g.dir, strconv.Itoa(int(id))),
 		Raft:        channelconfig.RaftOptions{TickInterval: time.Hour, ElectionTick: 10, HeartbeatTick: 1, SnapshotInterval: 1 << 30},
-		CutInterval: func() time.Duration { return time.Hour }, Delays: Delays{Hold: hold, SpareHold: spareHold},
+		CutInterval: func() time.Duration { return time.Hour }, Sequence: m.sequence, Delays: Delays{Hold: hold, SpareHold: spareHold},
 	}, m)
 	require.NoError(g.t, err)
 	require.NoError(g.t, n.start(context.Background()))
@@ -201,7 +208,7 @@ func (g *group) ready(id uint64) {
 func (g *group) propose(id uint64, texts []string) {
 	n := g.nodes[id]
 	for _, text := range texts {
-		p := consensus.Proposal{Tx: []byte(text), Config: isConfig(text), Settle: func(err error) { g.say("%s refused at %d: %s", text, id, err) }}
+		p := consensus.Proposal{Tx: []byte(text), Config: isConfig(text), Sequence: g.checked, Settle: func(err error) { g.say("%s refused at %d: %s", text, id, err) }}
 		if err := n.Submit(p); err != nil {
 			p.Settle(err)
 		}
@@ -330,6 +337,24 @@ func (m *machine) Change(tx []byte) (c channelconfig.Change, err error) {
 		err = channelconfig.ErrInvalid
 	}
 	return c, err
+}
+
+// sequence is the number of the configuration in force.
+func (m *machine) sequence() (n uint64) {
+	for _, block := range m.blocks {
+		if isConfig(block[1:]) {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *machine) Check(tx []byte) error {
+	m.group.say("%d checks %s again", m.id, tx)
+	if m.sequence() > 0 && strings.HasPrefix(string(tx), "revoked") {
+		return errors.New("its client is revoked")
+	}
+	return nil
 }
 
 func (m *machine) Height() uint64      { return uint64(len(m.blocks)) + 1 }
