@@ -39,14 +39,15 @@ func memberOf(c *etcdraftpb.Consenter, roots *x509.CertPool) member {
 	}
 }
 
-// owner is the consenter that has this certificate as a client; 0: none has.
-func (g *group) owner(certificate []byte) uint64 {
+// owner is the consenter that has this certificate as a client; 0: none has. Of two ids it is the later one: ids are given
+// once, so that the other one is what the same orderer was before it was removed and added again.
+func (g *group) owner(certificate []byte) (owner uint64) {
 	for id, m := range g.members {
 		if bytes.Equal(m.client, certificate) {
-			return id
+			owner = max(owner, id)
 		}
 	}
-	return 0
+	return owner
 }
 
 // regroup takes over the consenters of the configuration in force. Of the applying goroutine.
