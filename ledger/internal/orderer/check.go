@@ -20,6 +20,8 @@ var (
 	errNoChannel = errors.New("channel does not exist")
 )
 
+// statusOf is the answer on the wire. FORBIDDEN is about who signs the envelope. As in Fabric, a configuration update whose
+// signers do not satisfy the policies is a bad request.
 func statusOf(err error) commonpb.Status {
 	var leader *leaderRefused
 	switch {
@@ -27,7 +29,7 @@ func statusOf(err error) commonpb.Status {
 		return leader.status
 	case err == nil:
 		return commonpb.Status_SUCCESS
-	case errors.Is(err, errForbidden), errors.Is(err, channelconfig.ErrUnauthorized):
+	case errors.Is(err, errForbidden):
 		return commonpb.Status_FORBIDDEN
 	case errors.Is(err, errNoChannel), errors.Is(err, chain.ErrPosition):
 		return commonpb.Status_NOT_FOUND

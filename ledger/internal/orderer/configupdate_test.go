@@ -76,7 +76,7 @@ func TestConfigurationsChangeAtOnePoint(t *testing.T) {
 	c.order(c.message(ch, "before"))
 	refused, err := c.ask(1, c.update(chaincode("1.0"), ordererAdmins))
 	require.NoError(t, err)
-	assert.Equal(t, commonpb.Status_FORBIDDEN, refused.Status, refused.Info)
+	assert.Equal(t, commonpb.Status_BAD_REQUEST, refused.Status, refused.Info)
 
 	l, stop := startLoad(c, 3)
 	l.waitFor(t, 20)
