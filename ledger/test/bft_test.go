@@ -200,3 +200,24 @@ func TestARemovedReplicaThatWasAway(t *testing.T) {
 		})
 	}
 }
+
+// TestAReplicaThatIsRemovedWhileItIsAway: the others still hear it, and tell it that its epoch has ended before it has the
+// block that says why. It follows without another start.
+func TestAReplicaThatIsRemovedWhileItIsAway(t *testing.T) {
+	for _, consenter := range []string{"bft", "zyzzyva"} {
+		t.Run(consenter, func(t *testing.T) {
+			g := newGrid(t, fourBy(consenter)...)
+			told := g.commits("--chaincode", "kv")
+			_ = g.kill("orderer4", syscall.SIGKILL)
+			assert.Contains(t, g.config("remove-consenter", "orderer4"), "configuration 1 is in force")
+
+			g.start("orderer4")
+			g.awaitReady("orderer4")
+			g.awaitLog("orderer4", "is no longer a consenter and follows")
+			told = append(told, g.commits("--chaincode", "kv")...)
+			g.level("orderer4", "orderer2")
+			g.agree(told)
+			g.sameOrder()
+		})
+	}
+}

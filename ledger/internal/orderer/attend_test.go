@@ -2,6 +2,7 @@ package orderer
 
 import (
 	"context"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -51,7 +52,9 @@ func (a *attended) Attend() *consensus.Attendance {
 func attend(t *testing.T) (*attended, grpc.BidiStreamingClient[streampb.Said, streampb.Said]) {
 	a := &attended{told: make(chan consensus.Told, 1), heard: make(chan []byte, protoutil.MostSaid), removed: make(chan struct{}, 1)}
 	kind := *kinds[channelconfig.Solo]
-	kind.Open = func(consensus.Settings, consensus.Host) (consensus.Consenter, error) { return a, nil }
+	kind.Open = func(s consensus.Settings, _ consensus.Host) (consensus.Consenter, error) {
+		return a, os.MkdirAll(s.Dir, 0o755)
+	}
 	solo := kinds[channelconfig.Solo]
 	kinds[channelconfig.Solo] = &kind
 	t.Cleanup(func() { kinds[channelconfig.Solo] = solo })

@@ -51,6 +51,7 @@ func (ch *channel) run(ctx context.Context) error {
 func (ch *channel) agree(ctx context.Context, part consensus.Consenter) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	id := ch.group.Load().id
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -62,14 +63,15 @@ func (ch *channel) agree(ctx context.Context, part consensus.Consenter) error {
 	evicted := errors.Is(context.Cause(ctx), consensus.ErrRemoved)
 	cancel(nil)
 	<-done
-	if err == nil && evicted {
-		id := ch.group.Load().id
+	if removed := err == nil && evicted || errors.Is(err, consensus.ErrRemoved); !removed {
+		return err
+	}
+	if ch.group.Load().id == id { // the ledger lacks the configuration that has removed it
 		if err := markLeft(ch.partDir(id)); err != nil {
 			return err
 		}
-		return consensus.ErrRemoved
 	}
-	return err
+	return consensus.ErrRemoved
 }
 
 // leftFile in the folder of an id's log says that the id has been removed: its log ends before the chain does.
