@@ -43,6 +43,27 @@ func TestOneThatWasAwayLeavesAtOnce(t *testing.T) {
 	assert.ErrorIs(t, n.takeLeave(v, time.Minute), consensus.ErrRemoved)
 }
 
+// TestOneThatWasRemovedInAnEarlierRunLeavesAtOnce: its votes knew that already when it ended, and its ledger did not. It
+// fetches nothing: what it is to fetch would be of an epoch that it is no member of.
+func TestOneThatWasRemovedInAnEarlierRunLeavesAtOnce(t *testing.T) {
+	n, _ := leaving()
+	n.core, n.oracle, n.clients = away{}, newOracle(n.settings, nil), newClients()
+	n.disk, n.work = newQueue[bft.Effects](), newQueue[work]()
+	n.hearing = newHearing(time.Now())
+	n.view.Store(&bft.View{})
+	assert.Nil(t, n.take(bft.Tick{}).Fetch)
+	assert.ErrorIs(t, n.publish(), consensus.ErrRemoved)
+}
+
+// away is a core whose replica was removed while it was away.
+type away struct{ bft.Core }
+
+func (away) Step(bft.Time, bft.Input) bft.Effects { return bft.Effects{Fetch: &bft.Fetch{}} }
+
+func (away) View() bft.View {
+	return bft.View{Group: bft.Group{Epoch: 7, Members: []bft.ID{1, 2, 3}}, Applied: 6}
+}
+
 // removing is a core whose replica is a member until its first message. Each step would have it fetch.
 type removing struct {
 	bft.Core

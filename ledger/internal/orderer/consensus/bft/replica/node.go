@@ -80,7 +80,6 @@ type Node struct {
 	deadline *deadline
 	leader   uint64
 	said     bft.View // the last one whose leader the log has named
-	wasIn    bool     // it has been a member
 	left     bft.Time // when it was removed; 0: it was not
 }
 
@@ -335,7 +334,7 @@ func (n *Node) take(in bft.Input) bft.Effects {
 	e := n.core.Step(time.Since(n.began)+1, in)
 	g := n.core.View().Group
 	n.oracle.epoch.Store(g.Epoch)
-	if n.wasIn && g.Index(n.settings.ID) < 0 {
+	if g.Index(n.settings.ID) < 0 {
 		e.Fetch = nil // who was removed follows blocks, up to the one that makes it a member again
 	}
 	for _, o := range e.Apply {
@@ -397,10 +396,9 @@ func (n *Node) publish() error {
 	if v.Suspicions != before.Suspicions {
 		log.Warnf("[channel: %s] the leader of the view before %d is given up", n.settings.Channel, v.View)
 	}
-	in := v.Group.Index(n.settings.ID) >= 0
-	if n.wasIn && !in {
+	if v.Group.Index(n.settings.ID) < 0 {
+		// It was a member when it was opened: its own ledger says so. Its votes may know since an earlier run that it is none.
 		return n.takeLeave(&v, time.Since(n.began)+1)
 	}
-	n.wasIn = n.wasIn || in
 	return nil
 }
