@@ -40,7 +40,7 @@ type box struct {
 	room
 }
 
-// delivery is messages that came together, and share one piece of memory.
+// delivery is messages that came together. Their bytes count until the last of them is taken.
 type delivery struct {
 	messages []bft.Message
 	bytes    int

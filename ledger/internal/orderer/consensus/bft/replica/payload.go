@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"bytes"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -52,11 +53,15 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	}
 }
 
-// receive keeps messages for the core, which came together in so many bytes.
-func (n *Node) receive(from bft.ID, bytes int, bodies [][]byte) error {
+// receive keeps messages for the core, which came together in so many bytes. What the core keeps of one must not hold the
+// memory of those beside it, which a liar may have filled: each of several has its own. One that came alone has it already.
+func (n *Node) receive(from bft.ID, size int, bodies [][]byte) error {
 	messages := make([]bft.Message, len(bodies))
 	epoch := n.view.Load().Group.Epoch
 	for i, body := range bodies {
+		if len(bodies) > 1 {
+			body = bytes.Clone(body)
+		}
 		var err error
 		if messages[i], err = n.protocol.Decode(body); err != nil {
 			return status.Error(codes.InvalidArgument, err.Error())
@@ -65,7 +70,7 @@ func (n *Node) receive(from bft.ID, bytes int, bodies [][]byte) error {
 			n.hearing.note(from, time.Now())
 		}
 	}
-	n.mail.put(from, bytes, messages...)
+	n.mail.put(from, size, messages...)
 	return nil
 }
 
