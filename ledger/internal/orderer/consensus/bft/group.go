@@ -68,6 +68,18 @@ type Signature struct {
 	Bytes []byte
 }
 
+// longestSignature is far above what ECDSA makes, which is 72 bytes.
+const longestSignature = 512
+
+// Kept is a copy of a signature that a member has sent: it is a part of the message, which may be of any length. Nil: it is
+// none, for its length.
+func Kept(signature []byte) []byte {
+	if len(signature) > longestSignature {
+		return nil
+	}
+	return bytes.Clone(signature)
+}
+
 // Checkpoint is a statement about the state after an entry.
 type Checkpoint struct {
 	Epoch uint64 // whose members vote on it

@@ -1,5 +1,7 @@
 package bft
 
+import "bytes"
+
 // Request hands transactions on: to a replica, to the leader, or to all when the leader takes long.
 type Request struct{ Txs [][]byte }
 
@@ -26,6 +28,15 @@ func (m *Request) Write(w *Writer) {
 	for _, tx := range m.Txs {
 		w.Chunk(tx)
 	}
+}
+
+// Own is a transaction of the request, for who keeps it longer than that: where it has others beside it, it is a copy, for it
+// would hold their memory too.
+func (m *Request) Own(at int) []byte {
+	if len(m.Txs) == 1 {
+		return m.Txs[0]
+	}
+	return bytes.Clone(m.Txs[at])
 }
 
 // ReadRequest reads a Request of at most so many transactions.

@@ -151,6 +151,10 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 	if !still && !c.proper(m.Entry) {
 		return
 	}
+	signature := bft.Kept(m.Signature)
+	if len(signature) < len(m.Signature) {
+		return // nobody would verify it here where this replica keeps still, and the entry holds all of the message
+	}
 	digest := m.Entry.Digest()
 	votes := len(m.Signature) > 0 || !c.cfg.ProposeAtOnce
 	if votes && !still && !c.Oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, digest), m.Signature) {
@@ -161,7 +165,7 @@ func (c *Core) onPrePrepare(from bft.ID, m *PrePrepare) {
 		return // the leader's vote is for another one
 	}
 	if votes {
-		s.prepares[at] = vote{cast: true, unverified: still, view: m.View, digest: digest, signature: m.Signature}
+		s.prepares[at] = vote{cast: true, unverified: still, view: m.View, digest: digest, signature: signature}
 	}
 	if still {
 		c.keepStill(m.Seq, s, digest, m.Entry)
@@ -247,7 +251,7 @@ func (c *Core) onPrepare(from bft.ID, m *Prepare) {
 	if !s.unvoted && !c.Oracle.Verify(from, PrepareStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.Digest), m.Signature) {
 		return
 	}
-	s.prepares[at] = vote{cast: true, unverified: s.unvoted, view: m.View, digest: m.Digest, signature: m.Signature}
+	s.prepares[at] = vote{cast: true, unverified: s.unvoted, view: m.View, digest: m.Digest, signature: bft.Kept(m.Signature)}
 	c.checkPrepared(m.Seq, s)
 }
 

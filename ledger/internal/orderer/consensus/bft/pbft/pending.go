@@ -18,13 +18,13 @@ func (c *Core) onRequest(from bft.ID, m *bft.Request) {
 	if len(m.Txs) > pool.Relayed {
 		return
 	}
-	for _, tx := range m.Txs {
+	for i, tx := range m.Txs {
 		digest := bft.TxDigest(tx)
 		if c.Pending.Has(digest) || c.isDecided(digest) {
 			continue
 		}
 		if config, ok := c.Oracle.Check(tx); ok {
-			c.Pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: from, Since: c.Now})
+			c.Pending.Add(&pool.Item{Tx: m.Own(i), Digest: digest, Config: config, From: from, Since: c.Now})
 		}
 	}
 }

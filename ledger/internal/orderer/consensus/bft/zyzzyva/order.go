@@ -291,17 +291,17 @@ func (c *Core) onRequest(from bft.ID, m *bft.Request) {
 		return
 	}
 	if c.Group.Index(from) < 0 {
-		for _, tx := range m.Txs {
-			c.submit(tx)
+		for i := range m.Txs {
+			c.submit(m.Own(i))
 		}
 		return
 	}
-	for _, tx := range m.Txs {
+	for i, tx := range m.Txs {
 		digest := bft.TxDigest(tx)
 		if c.Pending.Has(digest) || c.isFinal(digest) {
 			continue
 		}
-		if config, ok := c.Oracle.Check(tx); ok && c.Pending.Add(&pool.Item{Tx: tx, Digest: digest, Config: config, From: from, Since: c.Now}) {
+		if config, ok := c.Oracle.Check(tx); ok && c.Pending.Add(&pool.Item{Tx: m.Own(i), Digest: digest, Config: config, From: from, Since: c.Now}) {
 			if c.places[digest] != 0 {
 				c.Pending.Proposed(alone(tx, digest))
 			}

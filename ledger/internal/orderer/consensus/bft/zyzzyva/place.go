@@ -1,7 +1,6 @@
 package zyzzyva
 
 import (
-	"bytes"
 	"math/bits"
 	"slices"
 
@@ -58,23 +57,11 @@ func (c *Client) histories(at int, m *Response) *histories {
 	if i := slices.IndexFunc(p.said, same); i >= 0 {
 		p.said[at] = p.said[i]
 	} else {
-		p.said[at] = &histories{position: where, history: m.History, order: kept(m.Order), signatures: make([][]byte, n)}
+		p.said[at] = &histories{position: where, history: m.History, order: bft.Kept(m.Order), signatures: make([][]byte, n)}
 	}
-	p.said[at].signatures[at] = kept(m.Signature)
+	p.said[at].signatures[at] = bft.Kept(m.Signature)
 	c.compare(p, p.said[at])
 	return p.said[at]
-}
-
-// longestSignature is far above what ECDSA makes, which is 72 bytes.
-const longestSignature = 512
-
-// kept is a copy of a signature that a member has sent: it is a part of the message, which may be of any length. Nil: it is
-// none, for its length.
-func kept(signature []byte) []byte {
-	if len(signature) > longestSignature {
-		return nil
-	}
-	return bytes.Clone(signature)
 }
 
 // compare tells the replicas, once, of a leader that has signed two histories for one place. It verifies none where liars

@@ -61,7 +61,7 @@ func (c *Core) onResponse(from bft.ID, m *Response) {
 	if !c.Oracle.Verify(from, ResponseStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
 		return
 	}
-	c.rounds[m.Seq].votes[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: m.Signature}
+	c.rounds[m.Seq].votes[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: bft.Kept(m.Signature)}
 	if s := c.slots[m.Seq]; s != nil && c.Active && m.Seq <= c.Last {
 		if from == c.Leader() {
 			c.settle(m.Seq)
