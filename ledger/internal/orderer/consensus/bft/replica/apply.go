@@ -82,6 +82,9 @@ func (n *Node) workOff(ctx context.Context, items []work) error {
 				return err
 			}
 		}
+		if w.settle != nil {
+			w.settle()
+		}
 	}
 	return nil
 }

@@ -93,6 +93,7 @@ type news struct {
 type work struct {
 	apply  []bft.Ordered
 	fetch  *bft.Fetch
+	settle func() // after those
 	leader *uint64
 }
 
@@ -297,36 +298,6 @@ func (n *Node) read() {
 		}
 		n.take(m)
 	}
-}
-
-// submit takes a transaction that the orderer has checked, and those that wait behind it.
-func (n *Node) submit(p consensus.Proposal) {
-	n.intake.Taken(p)
-	for waits, taken := true, 0; waits; taken++ {
-		digest := bft.TxDigest(p.Tx)
-		n.oracle.checked(digest, p)
-		if n.oracle.Known(digest) {
-			p.Settle(nil)
-		} else {
-			for _, r := range n.take(bft.Submit{Tx: p.Tx}).Refused {
-				if r.Tx == digest { // a step may refuse others that wait, too
-					p.Settle(refusal(r.Reason))
-				}
-			}
-		}
-		if taken == batched {
-			return
-		}
-		p, waits = n.intake.Next()
-	}
-}
-
-// refusal is the reason as the orderer's clients know it.
-func refusal(reason error) error {
-	if errors.Is(reason, bft.ErrOverload) {
-		return consensus.ErrOverload
-	}
-	return reason
 }
 
 // take steps the core, and has done what follows.

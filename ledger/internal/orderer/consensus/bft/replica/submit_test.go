@@ -1,12 +1,15 @@
 package replica
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/votelog"
 )
 
 // refusing is a core that refuses the same transactions in every step.
@@ -52,4 +55,34 @@ func TestARefusalAnswersItsOwnClients(t *testing.T) {
 			assert.Equal(t, of.told, host.txs)
 		})
 	}
+}
+
+// TestWhatIsKnownIsSettledOnceVotesAreDurable: a client that asks again is told no sooner than one that has waited.
+func TestWhatIsKnownIsSettledOnceVotesAreDurable(t *testing.T) {
+	disk := &slowDisk{syncing: make(chan struct{}), ends: make(chan error)}
+	n := writing(t, t.TempDir(), &heard{}, votelog.Options{Wrap: func(f votelog.File) votelog.File {
+		disk.File = f
+		return disk
+	}})
+	disk.slow = true
+	n.intake, n.oracle = consensus.NewIntake(), newOracle(n.settings, n.host)
+	tx := []byte("tx")
+	n.oracle.applied(&bft.Entry{Txs: [][]byte{tx}})
+	var settled []error
+	require.NoError(t, n.Submit(consensus.Proposal{Tx: tx, Settle: func(err error) { settled = append(settled, err) }}))
+	n.submit(<-n.intake.C())
+	assert.Empty(t, settled)
+
+	wrote := make(chan error, 1)
+	go func() { wrote <- n.write(context.Background()) }()
+	<-disk.syncing
+	n.disk.close()
+	disk.ends <- nil
+	require.NoError(t, <-wrote)
+	n.work.close()
+	items := n.work.take()
+	require.Len(t, items, 2, "the first is what was to be applied before")
+	assert.Empty(t, settled)
+	require.NoError(t, n.workOff(context.Background(), items[1:]))
+	assert.Equal(t, []error{nil}, settled)
 }
