@@ -42,6 +42,11 @@ func trustOf(consensusType string, mode Mode, consenters int) Trust {
 	return t
 }
 
+// Answers is Trust's, for those who have no configuration of the channel yet that they could believe.
+func Answers(consensusType string, orderers int) int {
+	return trustOf(consensusType, Block, orderers).Answers
+}
+
 // Hashes reports whether orderers say running hashes, and versions carry them.
 func (t Trust) Hashes() bool { return t.Words > 1 }
 

@@ -38,12 +38,13 @@ var ErrOvertaken = errors.New("another update came first: make this one again")
 type client struct {
 	channel   string
 	addresses []string
+	need      int // need is how many of them must say the same: one where none lies
 	creds     credentials.TransportCredentials
 	signer    protoutil.Signer
 }
 
-func newClient(channel string, addresses []string, tlsCA string, signer protoutil.Signer) (*client, error) {
-	c := &client{channel: channel, addresses: addresses, creds: insecure.NewCredentials(), signer: signer}
+func newClient(channel string, addresses []string, need int, tlsCA string, signer protoutil.Signer) (*client, error) {
+	c := &client{channel: channel, addresses: addresses, need: need, creds: insecure.NewCredentials(), signer: signer}
 	if len(addresses) == 0 {
 		return nil, errors.New("the network names no orderer")
 	}
@@ -90,12 +91,16 @@ func (c *client) one(ctx context.Context, address string, call func(context.Cont
 // current is the configuration in force.
 type current struct {
 	block      uint64
+	hash       string // hash is of the block's header, which stands for all that is in the block
 	config     *commonpb.Config
 	lastUpdate *commonpb.Envelope
 }
 
 // fetch asks for the configuration in force.
 func (c *client) fetch(ctx context.Context) (found *current, err error) {
+	if c.need > 1 {
+		return c.agreed(ctx)
+	}
 	err = c.each(ctx, func(ctx context.Context, orderer ordererpb.AtomicBroadcastClient) error {
 		found, err = c.fetchFrom(ctx, orderer)
 		return err
@@ -130,7 +135,8 @@ func (c *client) fetchFrom(ctx context.Context, orderer ordererpb.AtomicBroadcas
 	if err := protoutil.Unmarshal(msg.Data, &envelope); err != nil {
 		return nil, err
 	}
-	return &current{block: last, config: envelope.Config, lastUpdate: envelope.LastUpdate}, nil
+	hash := protoutil.BlockHeaderHash(block.Header)
+	return &current{block: block.Header.Number, hash: string(hash), config: envelope.Config, lastUpdate: envelope.LastUpdate}, nil
 }
 
 // block asks for one block.
@@ -175,6 +181,9 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 	if err != nil {
 		return nil, err
 	}
+	if c.need > 1 {
+		return c.sendToMany(ctx, env, madeOf)
+	}
 	// Once it was sent without an answer that says what became of it, it may be in force already: a refusal of the
 	// next try can then mean just that, by an orderer that knows it before the one that is asked for what is in force.
 	unsure, refusals := false, 0
@@ -209,15 +218,18 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 				return nil, fmt.Errorf("refused: %s: %s", told.Status, told.Info)
 			}
 		}
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
-			if sendErr == nil && told.Status != commonpb.Status_SUCCESS {
-				sendErr = fmt.Errorf("%s: %s", told.Status, told.Info)
-			}
-			return nil, errors.Join(ctx.Err(), sendErr, err)
+		if !pause(ctx) {
+			return nil, outOfTime(ctx, told, sendErr, err)
 		}
 	}
+}
+
+// outOfTime says what the last try came to.
+func outOfTime(ctx context.Context, told *ordererpb.BroadcastResponse, sendErr, err error) error {
+	if sendErr == nil && told.Status != commonpb.Status_SUCCESS {
+		sendErr = fmt.Errorf("%s: %s", told.Status, told.Info)
+	}
+	return errors.Join(ctx.Err(), sendErr, err)
 }
 
 // broadcast errs where another orderer may do better; sent says whether this one may have ordered it all the same.

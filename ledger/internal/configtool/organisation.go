@@ -11,6 +11,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/setup"
 )
 
 // admins is where an organisation's folder has its administrators.
@@ -118,7 +119,9 @@ func (f *folder) client(channel string, signer *identity.SigningIdentity) (*clie
 	if f.TLS {
 		tlsCA = filepath.Join(f.dir, filepath.FromSlash(f.TLSCA[f.ordererMSP()]))
 	}
-	return newClient(channel, addresses, tlsCA, signer)
+	// The folder says what orderers these are: they themselves might lie about it.
+	need := channelconfig.Answers(setup.ConsensusType(f.Consenter), len(addresses))
+	return newClient(channel, addresses, need, tlsCA, signer)
 }
 
 // readOrganisation reads a folder "msp" as Fabric lays it out: cacerts and tlscacerts.

@@ -120,6 +120,9 @@ var consenters = map[string]consenter{
 	"zyzzyva":   {consensusType: channelconfig.Zyzzyva, least: 4, grows: true, votes: true},
 }
 
+// ConsensusType is what a value of --consenter stands for in a channel's configuration; empty where there is none.
+func ConsensusType(consenter string) string { return consenters[consenter].consensusType }
+
 func (c consenter) hasBrokers() bool   { return c.brokers > 0 }
 func (c consenter) hasSequencer() bool { return c.sequencer }
 func (c consenter) hasVotes() bool     { return c.votes }
