@@ -26,6 +26,13 @@ const (
 	// one without being committed here.
 	submitPatience = 500 * time.Millisecond
 	commitPatience = 5 * time.Second
+
+	// While calls wait, an endorsed transaction keeps its place as long as all but lateShare of those take that are
+	// submitted. Each late one lengthens that by patienceStep of it.
+	firstPatience = 100 * time.Millisecond
+	leastPatience = 10 * time.Millisecond
+	lateShare     = 0.01
+	patienceStep  = 0.25
 )
 
 var errFull = errors.New("too many proposals wait to be simulated")
@@ -40,12 +47,21 @@ type window struct {
 	mu       sync.Mutex
 	places   float64
 	inside   int
-	queue    []chan struct{}        // calls that wait for a place, in order; closed with the place
-	endorsed map[string]*time.Timer // by transaction id: those inside that wait to be submitted
+	queue    []chan struct{}     // calls that wait for a place, in order; closed with the place
+	endorsed map[string]endorsed // by transaction id: those that wait to be submitted
+	patience time.Duration       // patience is how long such a one keeps its place while calls wait
+	overdue  int                 // overdue is how many have their place for longer, because none waits
+}
+
+// endorsed is a transaction that its client has to submit next.
+type endorsed struct {
+	timer *time.Timer
+	late  bool // late is whether it takes longer than the window's patience
+	gone  bool // gone is whether its place is given up already
 }
 
 func newWindow(limit int) *window {
-	return &window{limit: limit, places: float64(limit), endorsed: map[string]*time.Timer{}}
+	return &window{limit: limit, places: float64(limit), endorsed: map[string]endorsed{}, patience: firstPatience}
 }
 
 // enter waits for a place; errFull where too many wait already.
@@ -62,6 +78,7 @@ func (w *window) enter(ctx context.Context) error {
 	}
 	turn := make(chan struct{})
 	w.queue = append(w.queue, turn)
+	w.yield()
 	w.mu.Unlock()
 	select {
 	case <-turn:
@@ -111,28 +128,80 @@ func (w *window) learn(code peerpb.TxValidationCode) {
 func (w *window) keep(txID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.endorsed[txID] != nil {
-		w.free() // the same proposal again: one place is enough
+	if e, again := w.endorsed[txID]; again {
+		if !e.gone {
+			w.free() // the same proposal again: one place is enough
+			return
+		}
+		e.timer.Stop()
+	}
+	patience := w.patience
+	w.endorsed[txID] = endorsed{timer: time.AfterFunc(patience, func() { w.tire(txID, submitPatience-patience) })}
+}
+
+// tire is called when an endorsed transaction has not been submitted in time, and again after the rest of submitPatience.
+func (w *window) tire(txID string, rest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e, waits := w.endorsed[txID]
+	if !waits {
 		return
 	}
-	w.endorsed[txID] = time.AfterFunc(submitPatience, func() {
-		if w.take(txID) {
-			w.leave()
+	if e.late || rest <= 0 {
+		w.forget(txID, e)
+		if !e.gone {
+			w.free()
 		}
-	})
+		return
+	}
+	e.late, e.gone = true, len(w.queue) > 0
+	w.endorsed[txID] = e
+	e.timer.Reset(rest)
+	if e.gone {
+		w.free()
+	} else {
+		w.overdue++
+	}
+}
+
+// yield gives overdue places to calls that wait; the caller holds the lock.
+func (w *window) yield() {
+	if w.overdue == 0 {
+		return
+	}
+	for txID, e := range w.endorsed {
+		if e.late && !e.gone {
+			e.gone = true
+			w.endorsed[txID] = e
+			w.free()
+		}
+	}
+	w.overdue = 0
+}
+
+func (w *window) forget(txID string, e endorsed) {
+	if e.late && !e.gone {
+		w.overdue--
+	}
+	delete(w.endorsed, txID)
 }
 
 // take says whether the transaction still has a place; it is the caller's to leave from now on.
 func (w *window) take(txID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	timer := w.endorsed[txID]
-	if timer == nil {
+	e, waits := w.endorsed[txID]
+	if !waits {
 		return false
 	}
-	timer.Stop()
-	delete(w.endorsed, txID)
-	return true
+	e.timer.Stop()
+	w.forget(txID, e)
+	if e.late {
+		w.patience = min(w.patience+time.Duration(patienceStep*float64(w.patience)), submitPatience)
+	} else {
+		w.patience = max(w.patience-time.Duration(patienceStep*lateShare*float64(w.patience)), leastPatience)
+	}
+	return !e.gone
 }
 
 // windows are those of the channels.
