@@ -106,11 +106,14 @@ class Leaders:
             before = self._known.get(channel, Leadership())
             ratio = max(self._in_defaults(channel, states.get(name)) for name in its) if lost else 1.0
             room = None if host is None else room_for(host, its)
-            leads = before.step(now, bool(lost), room, ratio)
-            after[channel] = replace(leads, factor=1.0) if self._is_literal(channel) else leads
-            tell(channel, lost, before, after[channel])
+            after[channel] = before.step(now, bool(lost), room, ratio)
+            tell(channel, lost, self._shown(channel, before), self._shown(channel, after[channel]))
         self._known = after
-        return after
+        return {channel: self._shown(channel, one) for channel, one in after.items()}
+
+    def _shown(self, channel: str, one: Leadership) -> Leadership:
+        """Give a channel's without the floor that Algorithm 1 does not have; another law may follow at a reload."""
+        return replace(one, factor=1.0) if one.losses and self._is_literal(channel) else one
 
     def _in_defaults(self, channel: str, state: Shares | None) -> float:
         """Give a component's share in force in units of the channel's default."""

@@ -121,6 +121,12 @@ def test_of_a_channel_of_algorithm_1_losses_are_said_and_no_floor(
     ]
     assert dict(lines(explain(site.snapshot, "o", site.hierarchy)))["leaders"] == "1 lost beside interference"
     assert any(note.endswith("lost beside interference: 1") for note in notes(site.snapshot.document()))
+    site.configure(channels={"red": {"threshold": 100}})
+    site.snapshot = site.daemon.adopt(site.config, site.snapshot)
+    site.run(1)
+    assert site.weight("g/o") == 200  # its law now has a floor, for what was lost before, too
+    site.configure(channels={"red": {"threshold": 100, "law": "proportional"}})
+    site.snapshot = site.daemon.adopt(site.config, site.snapshot)
     caplog.clear()
     site.toy.host = HostLoad(0.9, 0.0)
     with caplog.at_level(logging.INFO, "qioi"):
