@@ -25,6 +25,7 @@ from qioi.daemon.instruments import Instruments
 from qioi.daemon.known_shares import KnownShares
 from qioi.daemon.observer import Observer
 from qioi.daemon.reporter import Reporter, blank_row, channel_rows
+from qioi.model import Role
 from qioi.model.groups import chain
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
@@ -186,8 +187,9 @@ class Daemon:
         self._kept = ()
 
     def _covers_kept(self) -> bool:
-        """Whether no kept group is that of a component, or above one, that no policy is about."""
-        uncovered = (one for one in self._listing.components if not self._controller.policies_for(one))
+        """Whether no kept group is that of a component, or above one, to which a commit may yet give a policy."""
+        unnamed = (one for one in self._listing.components if not one.channels and one.role is not Role.CLIENT)
+        uncovered = (one for one in unnamed if not self._controller.policies_for(one))
         return all(set(self._kept).isdisjoint(chain(one.cgroup)) for one in uncovered)
 
     def _go_on(self, before: Snapshot) -> Snapshot:
