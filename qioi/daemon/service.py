@@ -93,7 +93,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             log.info("stopping")
             notifier.stopping()
             ending.keep = reloader.config.on_exit == "keep" and not reloader.moves
-            if reloader.moves:
+            if reloader.config.on_exit == "keep" and reloader.moves:
                 log.warning("state_dir is another one from the next start on, which would not find kept shares")
             ending.own = own.group
     return 0 if ending.clean and instruments.clean else 1
