@@ -127,6 +127,11 @@ class Guard(Writer[str]):
         """Give the share last read, written or found; read it from the kernel only if there is none."""
         return self._last[path] if path in self._last else self.shares(path)
 
+    @property
+    def tells(self) -> bool:
+        """Whether owners of groups are told of shares."""
+        return self._owners.tells
+
     def owners(self) -> tuple[Owner, ...]:
         """Name the owners of held groups."""
         return tuple(entry.owner for entry in self._held.values() if entry.owner is not None)

@@ -51,7 +51,8 @@ def take_over(state_dir: Path, guard: Guard, groups: Collection[str] | None) -> 
 
     Without ``groups`` all are adopted: where components are found, whose a share is comes out later. The caller then
     restores what nobody wants.
-    ``None``: nothing was kept on purpose, or the journal is damaged; the caller restores all of it.
+    ``None``: nothing was kept on purpose, or the journal is damaged, or an owner has a share on record and the guard
+    tells none; the caller restores all of it.
     """
     if not mark(state_dir).exists():
         return None
@@ -64,6 +65,8 @@ def take_over(state_dir: Path, guard: Guard, groups: Collection[str] | None) -> 
     except OSError:
         return None
     if loaded.problems:
+        return None
+    if not guard.tells and any(entry.owner for entry in loaded.entries):
         return None
     outcomes = []
     for entry in loaded.entries:

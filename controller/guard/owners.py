@@ -16,6 +16,9 @@ from qioi.model import Owner
 class Owners:
     """All owners of this host; this base class tells them nothing. Values are in the unit of the group's file."""
 
+    #: Whether they are told of shares.
+    tells = True
+
     def tell(self, entry: Entry) -> None:
         """Ask the entry's owner to record the last of our values, soon. Never waits."""
 
@@ -34,5 +37,23 @@ class Owners:
         return {}
 
 
-#: Owners for a writer that tells no owner.
-Nobody = Owners
+class Nobody(Owners):
+    """For a daemon that tells no owner. What an earlier one has told stays on record, for who can put it back."""
+
+    tells = False
+
+    def __init__(self) -> None:
+        self._left: dict[Owner, tuple[int, ...]] = {}
+
+    def release(self, entry: Entry) -> None:
+        """Note that the owner's record is not put back."""
+        if entry.owner is not None:
+            self._left[entry.owner] = entry.ours
+
+    def kept(self, owner: Owner | None) -> tuple[int, ...]:
+        """Give our values in a record that is not put back."""
+        return self._left.get(owner, ()) if owner is not None else ()
+
+    def settle(self) -> Mapping[Owner, str]:
+        """Say that these owners were not told."""
+        return dict.fromkeys(self._left, "this daemon tells no owner; `qioi restore` does")

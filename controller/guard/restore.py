@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from qioi.controller.guard.journal import Entry
-from qioi.controller.guard.owners import Nobody, Owners
+from qioi.controller.guard.owners import Owners
 from qioi.controller.guard.rule import Whose, whose
 from qioi.controller.levers.lever import Lever
 from qioi.kernel.errors import CgroupError, GoneError, KernelError
@@ -44,7 +44,7 @@ def restore_entries(
     lever: Lever[Any], entries: Iterable[Entry], owners: Owners | None = None
 ) -> tuple[list[Outcome], list[Entry]]:
     """Restore originals; return the outcome of each, and the entries that are still to be restored."""
-    owners = owners or Nobody()
+    owners = owners or Owners()
     outcomes: list[Outcome] = []
     left: list[Entry] = []
     released: dict[Owner, tuple[int, Entry]] = {}

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Generic, cast
 
 from qioi.controller.guard.journal import Entry, Journal
-from qioi.controller.guard.owners import Nobody, Owners
+from qioi.controller.guard.owners import Owners
 from qioi.controller.guard.restore import Outcome, Result, failed, restore_entries
 from qioi.controller.guard.rule import Whose, whose
 from qioi.controller.levers.lever import Identity, Lever, Place
@@ -45,7 +45,7 @@ class Writer(Generic[Place]):
         """Begin with nothing held. ``durable=False`` does not wait for the disk: the values end with the host."""
         self._lever = lever
         self._journal = journal
-        self._owners: Owners = owners or Nobody()
+        self._owners: Owners = owners or Owners()
         self._durable = durable
         self._held: dict[Place, Entry] = {}
         self._former: dict[Owner, Entry] = {}  # groups that are gone while their owners' records are not restored

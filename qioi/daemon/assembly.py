@@ -14,7 +14,7 @@ from qioi.daemon.discoveries import UnwatchableError, watch
 from qioi.daemon.instruments import Instruments
 from qioi.daemon.level_watch import LevelWatch
 from qioi.daemon.own import own_cgroup
-from qioi.daemon.site import Host, StartError, tells_owners
+from qioi.daemon.site import Host, StartError
 from qioi.discovery.mine import OwnGroups
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.cpu_accounts import CpuAccounts, find_cpu_accounts
@@ -65,7 +65,7 @@ def make_roster(
     config: Config, guard: Guard, owners: Owners, hierarchy: Hierarchy, cleanup: ExitStack
 ) -> tuple[Roster, Channels]:
     """Make the roster, and the source of its channels' throughput. StartError."""
-    keeper = owners if isinstance(owners, EngineOwners) and tells_owners(config) else None
+    keeper = owners if isinstance(owners, EngineOwners) else None
     if config.kubernetes is not None:
         return cluster_roster(config, config.kubernetes, guard, keeper, hierarchy, cleanup)
     logs = LogChannels(config.components, config.policies)

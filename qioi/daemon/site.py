@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.owners import Nobody, Owners
 from qioi.controller.levers.choose import choose_access
 from qioi.controller.levers.files import Access
 from qioi.daemon.lock import HostLock, LockedError, TreeLock
 from qioi.discovery.owners import EngineOwners
-from qioi.discovery.told import ToldFiles
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.files import KernelFiles, allow_files
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
@@ -69,29 +67,12 @@ def means(config: Config) -> tuple[Hierarchy, Access]:
 
 
 def record_keepers(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> Owners:
-    """Choose the owners to tell of shares: engines and systemd, unless the configuration wants the files alone.
-
-    Where an earlier daemon has told any, their records are put back by this one all the same.
-    """
-    if not tells_owners(config) and not owners_left(config):
+    """Choose the owners to tell of shares: engines and systemd, unless the configuration wants the files alone."""
+    if not config.discovers or config.actuator not in ("auto", "docker"):
         return Nobody()
     owners = EngineOwners(hierarchy, config.record_dir)
     cleanup.callback(owners.close)
     return owners
-
-
-def tells_owners(config: Config) -> bool:
-    """Whether owners of groups are to be told of shares."""
-    return config.discovers and config.actuator in ("auto", "docker")
-
-
-def owners_left(config: Config) -> bool:
-    """Whether an earlier daemon has left shares that an owner was told of. What cannot be read, recovery will say."""
-    told, _ = ToldFiles(config.record_dir).load()
-    try:
-        return any(entry.owner for entry in (*told, *Journal(config.state_dir).load().entries))
-    except OSError:
-        return bool(told)
 
 
 def prepare_state(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,14 @@ from toy_daemon import ToySite, peer
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.handover import keep, mark
 from qioi.controller.guard.journal import Entry, Journal
+from qioi.controller.guard.owners import Nobody
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import IDLE, Idle
 from qioi.daemon.daemon import LISTING_PATIENCE, Daemon
 from qioi.daemon.inherit import inherit
-from qioi.daemon.site import record_keepers
 from qioi.discovery.base import Found
-from qioi.discovery.owners import EngineOwners
 from qioi.kernel.errors import CgroupError
-from qioi.model import Owner
+from qioi.model import Component, Owner, Role
 from qioi.roster import FoundRoster
 
 
@@ -127,15 +125,32 @@ def test_kept_shares_of_a_ledger_that_commits_no_more_go_back(site: ToySite) -> 
     assert set(weights(site).values()) == {100}
 
 
-def test_owners_that_an_earlier_daemon_told_are_this_ones_too(site: ToySite) -> None:
-    """Their records would hold raised shares for good where this one is to write files alone."""
+def test_a_kept_share_that_an_owner_has_on_record_goes_back_where_this_daemon_tells_none(site: ToySite) -> None:
+    """Its record would hold the raised share for good. What no owner was told of is gone on with."""
+    journal = Journal(site.config.state_dir)
+    first, *others = journal.load().entries
+    unreached = Owner("docker", "0123abc", str(site.folder / "no.sock"))
+    journal.store([replace(first, owner=unreached), *others])
     site.configure(actuator="files")
-    with ExitStack() as cleanup:
-        assert not isinstance(record_keepers(site.config, site.hierarchy, cleanup), EngineOwners)
-        loaded = Journal(site.config.state_dir).load().entries
-        told = [replace(one, owner=Owner.read("systemd peer0.service")) for one in loaded]
-        Journal(site.config.state_dir).store(told)
-        assert isinstance(record_keepers(site.config, site.hierarchy, cleanup), EngineOwners)
+    site.guard = Guard(site.hierarchy, Files(site.hierarchy), journal, Nobody(), clock=lambda: site.now)
+    inherit(site.config, site.guard, site.hierarchy)
+    assert set(weights(site).values()) == {100}
+    site.guard.record()
+    assert [str(one.owner) for one in journal.load().entries if one.owner] == [str(unreached)]
+    said = [one.message for one in site.guard.restore() if one.path == first.path]
+    assert ["its owner is not put back yet: this daemon tells no owner" in one for one in said] == [True]
+    assert [str(one.owner) for one in journal.load().entries] == [str(unreached)]  # for who can put it back
+
+
+def test_a_client_beside_kept_shares_delays_nothing(site: ToySite) -> None:
+    """It never gets a policy, so that nothing is to be waited for."""
+    discovery = Listed()
+    start(site, discovery)
+    client = Component("client", Role.CLIENT, "pods/client")
+    site.group("pods/client")
+    discovery.now = Found((client,), complete=True)
+    site.run(2)
+    assert set(weights(site).values()) == {100}
 
 
 def test_what_the_first_complete_list_does_not_want_is_put_back(site: ToySite) -> None:

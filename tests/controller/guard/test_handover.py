@@ -14,6 +14,7 @@ from waiting import PATIENCE
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.handover import keep, mark, take_over, unmark
 from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.owners import Nobody
 from qioi.controller.guard.restore import Result
 from qioi.model.owner import Owner
 
@@ -147,3 +148,14 @@ def test_a_group_that_is_not_listed_waits_for_discovery(
     assert host.get(path) == (ours if discovers else FOUND)
     after.restore()
     assert host.get(path) == FOUND
+
+
+def test_what_owners_have_on_record_is_not_gone_on_with_by_who_tells_none(
+    host: Host, journal: Journal, state: Path
+) -> None:
+    before, (path,) = raised(host, journal, "a")
+    keep(state, before, None)
+    (entry,) = journal.load().entries
+    journal.store([replace(entry, owner=Owner("c0ffee", "container"))])
+    assert take_over(state, Guard(host.hierarchy, host.access, journal, Nobody()), {path}) is None
+    before.restore()
