@@ -90,8 +90,8 @@ type Effects struct {
 	Send    []Outgoing
 	Fetch   *Fetch    // begins when an earlier one that is under way has ended
 	Refused []Refusal // of what was submitted here
-	// Settle is called once all before it is applied; nil: there is nothing to call. It is of whoever runs a core, which leaves
-	// it empty.
+	// Settle is called once the records of all before it are durable; nil: there is nothing to call. It is of whoever runs a
+	// core, which leaves it empty.
 	Settle func()
 	// Deadline is when Tick is due; 0: never.
 	Deadline Time

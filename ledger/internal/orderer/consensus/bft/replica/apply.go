@@ -82,9 +82,6 @@ func (n *Node) workOff(ctx context.Context, items []work) error {
 				return err
 			}
 		}
-		if w.settle != nil {
-			w.settle()
-		}
 	}
 	return nil
 }

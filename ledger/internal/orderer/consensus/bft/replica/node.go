@@ -73,6 +73,7 @@ type Node struct {
 	leastBytes int64        // that compactAt is at least
 	compacting atomic.Bool  // that is under way
 	leaving    atomic.Bool  // it was removed
+	settling   atomic.Int64 // bytes that wait to be settled; at most mostSettling
 
 	// Of the goroutine that steps:
 	core     bft.Core
@@ -93,7 +94,6 @@ type news struct {
 type work struct {
 	apply  []bft.Ordered
 	fetch  *bft.Fetch
-	settle func() // after those
 	leader *uint64
 }
 

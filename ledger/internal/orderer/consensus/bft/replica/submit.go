@@ -29,9 +29,26 @@ func (n *Node) submit(p consensus.Proposal) {
 	}
 }
 
+const (
+	// mostSettling bounds the bytes of transactions that wait to be settled.
+	mostSettling = 64 << 20
+	// settlingBytes is what each of them counts for besides its own bytes: what its client waits with.
+	settlingBytes = 1 << 10
+)
+
 // settleLater answers for a transaction that is known to be ordered: by a step before, whose records may not be durable yet.
+// Its bytes count until then: whoever has handed it on may keep it for the answer.
 func (n *Node) settleLater(p consensus.Proposal) {
-	n.disk.put(bft.Effects{Settle: func() { p.Settle(nil) }})
+	settle, bytes := p.Settle, min(int64(len(p.Tx))+settlingBytes, mostSettling)
+	if n.settling.Add(bytes) > mostSettling {
+		n.settling.Add(-bytes)
+		settle(consensus.ErrOverload)
+		return
+	}
+	n.disk.put(bft.Effects{Settle: func() {
+		n.settling.Add(-bytes)
+		settle(nil)
+	}})
 }
 
 // refusal is the reason as the orderer's clients know it.

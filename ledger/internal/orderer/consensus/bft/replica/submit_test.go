@@ -79,10 +79,35 @@ func TestWhatIsKnownIsSettledOnceVotesAreDurable(t *testing.T) {
 	n.disk.close()
 	disk.ends <- nil
 	require.NoError(t, <-wrote)
-	n.work.close()
-	items := n.work.take()
-	require.Len(t, items, 2, "the first is what was to be applied before")
-	assert.Empty(t, settled)
-	require.NoError(t, n.workOff(context.Background(), items[1:]))
 	assert.Equal(t, []error{nil}, settled)
+	n.work.close()
+	assert.Len(t, n.work.take(), 1, "what was to be applied before: nobody waits for it")
+}
+
+// TestWhatWaitsToBeSettledIsBounded: a client can send a large transaction again and again while the disk is slow.
+func TestWhatWaitsToBeSettledIsBounded(t *testing.T) {
+	n := writing(t, t.TempDir(), &heard{}, votelog.Options{})
+	n.intake, n.oracle = consensus.NewIntake(), newOracle(n.settings, n.host)
+	large, small := make([]byte, 20<<20), []byte("tx")
+	n.oracle.applied(&bft.Entry{Txs: [][]byte{large, small}})
+	var settled []error
+	again := func(tx []byte) {
+		require.NoError(t, n.Submit(consensus.Proposal{Tx: tx, Settle: func(err error) { settled = append(settled, err) }}))
+		n.submit(<-n.intake.C())
+	}
+	for range 4 {
+		again(large)
+	}
+	assert.Equal(t, []error{consensus.ErrOverload}, settled, "three of them wait")
+	again(small)
+	assert.Len(t, settled, 1, "it has room")
+	n.disk.close()
+	require.NoError(t, n.write(context.Background()))
+	assert.Equal(t, []error{consensus.ErrOverload, nil, nil, nil, nil}, settled)
+	assert.Zero(t, n.settling.Load())
+	for settled = nil; settled == nil; {
+		again(small)
+	}
+	waiting := len(n.disk.take())
+	assert.LessOrEqual(t, waiting, mostSettling/settlingBytes, "small ones are bounded as well")
 }

@@ -35,8 +35,11 @@ func (n *Node) write(ctx context.Context) error {
 			if e.Fetch != nil {
 				n.tell(ctx, news{in: bft.Logged{Seq: e.Fetch.Certificate.Seq}})
 			}
-			if len(e.Apply) > 0 || e.Fetch != nil || e.Settle != nil {
-				n.work.put(work{apply: e.Apply, fetch: e.Fetch, settle: e.Settle})
+			if len(e.Apply) > 0 || e.Fetch != nil {
+				n.work.put(work{apply: e.Apply, fetch: e.Fetch})
+			}
+			if e.Settle != nil {
+				e.Settle()
 			}
 		}
 		n.send(out)
