@@ -98,6 +98,16 @@ func (o *Orderer) identity(at int) []byte {
 	return o.Identities[o.Numbers[at]]
 }
 
+// names reports whether a consenter signs as this identity, given as it is serialized.
+func (o *Orderer) names(serialized []byte) bool {
+	for i := range o.Consenters {
+		if bytes.Equal(o.identity(i), serialized) {
+			return true
+		}
+	}
+	return false
+}
+
 // sameConsenter reports whether a replaced entry is the same consenter: it keeps its address, or its
 // certificates. Another node in its place must not have its id: it would not know what the id has promised.
 func sameConsenter(a, b *etcdraftpb.Consenter) bool {

@@ -39,7 +39,7 @@ func (b *Bundle) checkQuorums(next *Bundle) error {
 			ErrInvalid, BlockValidation, Quorum(n), n, Quorum(n)-1+lacking)
 	}
 	for i, c := range next.Orderer.Consenters {
-		if own := next.Orderer.identity(i); !next.mayConfigure(own) && (b.mayConfigure(own) || next.Orderer.unchanged(i, &b.Orderer) < 0) {
+		if own := next.Orderer.identity(i); !next.mayConfigure(own) && (b.mayConfigure(own) || !b.Orderer.names(own)) {
 			return fmt.Errorf("%w: %s: a policy that each consenter satisfies is accepted, and %s does not satisfy this one",
 				ErrInvalid, ordererWriters, ConsenterAddress(c))
 		}

@@ -81,6 +81,9 @@ func TestAChannelThatIsHalfSealedIsMended(t *testing.T) {
 	c = whole.with(whole.patched(policies(ordererWriters, "OR('Org1MSP.peer')")))
 	require.NoError(t, c.bundle.CheckSealers(c.patched(upgrade), nil))
 	require.ErrorContains(t, c.bundle.CheckSealers(c.rotated(g, 2, false), nil), "127.0.0.1:7052 does not")
+	tls := issued(t, c.world["OrdererMSP"], "orderer2", "localhost")
+	config := c.patched(Patch{Consenters: []ConsenterPatch{{Address: "127.0.0.1:7052", Rotate: true, TLSCert: tls}}})
+	require.NoError(t, c.bundle.CheckSealers(config, nil), "it signs as before")
 }
 
 // TestEachQuorumOfManyConsentersIsLookedAt: one that is not named makes one that fails, however many there are.
