@@ -27,6 +27,9 @@ func (ch *channel) configTransaction(bundle *channelconfig.Bundle, update *proto
 	if err := bundle.CheckOrganisations(config); err != nil {
 		return nil, nil, err
 	}
+	if ch.part() == nil {
+		return nil, nil, errNotConsenter // a consenter can say whether it could seal what follows
+	}
 	if err := bundle.CheckSealers(config, ch.signer.Serialized()); err != nil {
 		return nil, nil, err
 	}

@@ -219,6 +219,17 @@ func TestNoUpdateLeavesBlocksThatNobodyCanSeal(t *testing.T) {
 	assert.Equal(t, commonpb.Status_SUCCESS, r.Status, r.Info)
 }
 
+// TestWhoDoesNotOrderLeavesItToConsentersWhetherTheyCanSeal: a client asks the next orderer then.
+func TestWhoDoesNotOrderLeavesItToConsentersWhetherTheyCanSeal(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.openFollower(2)
+	defer func() { require.NoError(t, node.close()) }()
+	policies := map[string]string{channelconfig.BlockValidation: "OR('Org1MSP.peer')"}
+	err := <-node.accept(c.update(channelconfig.Patch{Policies: policies}, ordererAdmins)).result
+	require.ErrorIs(t, err, errNotConsenter)
+	assert.Equal(t, commonpb.Status_SERVICE_UNAVAILABLE, statusOf(err))
+}
+
 // TestAnOrganisationKeepsItsMSPsID: under another one its group would stand for somebody else.
 func TestAnOrganisationKeepsItsMSPsID(t *testing.T) {
 	c := newCluster(t, solo)
