@@ -108,7 +108,7 @@ func (c *client) sendToMany(ctx context.Context, env *commonpb.Envelope, madeOf 
 	unsure, ordered, refusals := false, false, 0
 	refused := map[int]bool{}
 	for try := 0; ; try++ {
-		told, index, sent, sendErr := c.broadcastFrom(ctx, try, env)
+		told, at, index, sent, sendErr := c.broadcastFrom(ctx, try, env)
 		success := sendErr == nil && told.Status == commonpb.Status_SUCCESS
 		unsure, ordered = unsure || sent || success, ordered || success
 		now, err := c.agreed(ctx)
@@ -117,7 +117,7 @@ func (c *client) sendToMany(ctx context.Context, env *commonpb.Envelope, madeOf 
 			return now, nil
 		case err == nil && now.config.Sequence > madeOf && ordered:
 			return nil, ErrOvertaken
-		case err == nil && now.config.Sequence >= madeOf && sendErr == nil && !success:
+		case err == nil && sendErr == nil && !success && at != nil && at.config.Sequence >= madeOf:
 			refused[index] = true
 			if refusals++; len(refused) >= c.need && (!unsure || refusals > unsureTries) {
 				return nil, fmt.Errorf("refused: %s: %s", told.Status, told.Info)
@@ -139,22 +139,26 @@ func pause(ctx context.Context) bool {
 	}
 }
 
-// broadcastFrom hands an update to one orderer, and to the next one where that fails. Index is whose answer it is; sent says
-// whether one that failed may have ordered it all the same.
-func (c *client) broadcastFrom(ctx context.Context, first int, env *commonpb.Envelope) (told *ordererpb.BroadcastResponse, index int, sent bool, err error) {
+// broadcastFrom hands an update to one orderer, and to the next one where that fails. Index is whose answer it is, and at the
+// configuration that it has where it refuses the update; nil: it does not say. One that is behind refuses what the others take.
+// Sent says whether one that failed may have ordered it all the same.
+func (c *client) broadcastFrom(ctx context.Context, first int, env *commonpb.Envelope) (told *ordererpb.BroadcastResponse, at *current, index int, sent bool, err error) {
 	count := len(c.addresses)
 	for i := range count {
 		index = (first + i) % count
 		var mayBe bool
 		err = c.one(ctx, c.addresses[index], func(ctx context.Context, orderer ordererpb.AtomicBroadcastClient) (err error) {
 			told, mayBe, err = broadcast(ctx, orderer, env)
+			if err == nil && told.Status != commonpb.Status_SUCCESS {
+				at, _ = c.fetchFrom(ctx, orderer) // its refusal counts for nothing where that fails
+			}
 			return err
 		})
 		if err == nil {
-			return told, index, sent, nil
+			return told, at, index, sent, nil
 		}
 		sent = sent || mayBe
 		err = fmt.Errorf("%s: %w", c.addresses[index], err)
 	}
-	return told, index, sent, err
+	return told, at, index, sent, err
 }

@@ -232,6 +232,21 @@ func TestAnUpdateThatIsRefusedIsSaidToBe(t *testing.T) {
 	assert.Equal(t, 2, w.honest.got)
 }
 
+// TestOrderersThatAreBehindRefuseNothing: they do not have the configuration yet that the update was made of.
+func TestOrderersThatAreBehindRefuseNothing(t *testing.T) {
+	w := newTown(t, "bft")
+	behind := &chain{t: t, newest: w.honest.newest}
+	_, err := w.run(t, "upgrade-chaincode", "smallbank", "--version", "2.0")
+	require.NoError(t, err)
+	for _, node := range w.nodes[:2] {
+		node.chain = behind
+	}
+	out, err := w.run(t, "upgrade-chaincode", "smallbank", "--version", "3.0")
+	require.NoError(t, err)
+	assert.Contains(t, out, "configuration 3 is in force from block 3 on")
+	assert.Equal(t, 2, behind.got)
+}
+
 // TestTheFirstOrdererSpeaksForThoseWhoDoNotLie, also where all others are away.
 func TestTheFirstOrdererSpeaksForThoseWhoDoNotLie(t *testing.T) {
 	w := newTown(t, "raft")
