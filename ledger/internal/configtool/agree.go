@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
@@ -17,6 +19,10 @@ import (
 
 // slow is how long the other orderers may take once enough agree: one of them may have a newer configuration.
 const slow = time.Second
+
+// leaveNetwork is what to do about orderers that count among the network's and will not answer again. The tool must not find
+// out by itself which these are: who orders stands in the configuration, of which one orderer's word says nothing.
+const leaveNetwork = `orderers that were removed for good and stopped must leave "nodes" in ` + network.FileName
 
 // answered is one orderer's configuration.
 type answered struct {
@@ -90,7 +96,11 @@ func (c *client) disagreement(all []answered) error {
 		}
 		said = append(said, text)
 	}
-	return fmt.Errorf("%d of the %d orderers must give the same configuration: %s", c.need, len(c.addresses), strings.Join(said, "; "))
+	err := fmt.Errorf("%d of the %d orderers must give the same configuration: %s", c.need, len(c.addresses), strings.Join(said, "; "))
+	if slices.ContainsFunc(all, func(a answered) bool { return a.err != nil }) {
+		err = fmt.Errorf("%w (%s)", err, leaveNetwork)
+	}
+	return err
 }
 
 // sendToMany is send where orderers may lie: neither the success nor the refusal that one of them tells counts. Each try is

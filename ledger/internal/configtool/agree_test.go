@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -203,7 +204,34 @@ func TestTooFewOrderersAgree(t *testing.T) {
 	_, err := w.run(t, "upgrade-chaincode", "smallbank", "--version", "2.0")
 	require.ErrorContains(t, err, "2 of the 4 orderers must give the same configuration: ")
 	assert.ErrorContains(t, err, "configuration 1 of block 1 (another one than ")
+	assert.ErrorContains(t, err, `orderers that were removed for good and stopped must leave "nodes" in network.json`)
 	assert.NotContains(t, err.Error(), "\n")
+}
+
+// TestWhoIsRemovedIsToLeaveTheNetwork where orderers are counted: each that is stopped is one less that can answer.
+func TestWhoIsRemovedIsToLeaveTheNetwork(t *testing.T) {
+	for kind, counted := range map[string]bool{"bft": true, "raft": false} {
+		t.Run(kind, func(t *testing.T) {
+			w := newTown(t, kind)
+			bundle, err := channelconfig.FromBlock(w.honest.newest)
+			require.NoError(t, err)
+			file, err := network.Load(w.network)
+			require.NoError(t, err)
+			last := &file.Nodes[0]
+			for i := range file.Nodes {
+				if file.Nodes[i].Role == "orderer" {
+					last = &file.Nodes[i]
+				}
+			}
+			// The channel names the orderers by the addresses that `init` gave them.
+			last.Address = channelconfig.ConsenterAddress(bundle.Orderer.Consenters[len(bundle.Orderer.Consenters)-1])
+			require.NoError(t, file.Save(filepath.Dir(w.network)))
+			out, err := w.run(t, "remove-consenter", last.Name)
+			require.NoError(t, err)
+			assert.Contains(t, out, "configuration 2 is in force from block 2 on")
+			assert.Equal(t, counted, strings.Contains(out, last.Address+" goes on to count among the 4 orderers that are asked: orderers that"), out)
+		})
+	}
 }
 
 // TestOneOrdererConfirmsNothing: a liar that is asked first says that an update was ordered, or refuses it, and does nothing.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -59,11 +60,24 @@ func (o *options) removeConsenter() *cobra.Command {
 				return err
 			}
 			patch.Remove = true
-			return o.change(cmd, channelconfig.Patch{Consenters: []channelconfig.ConsenterPatch{patch}})
+			if err := o.change(cmd, channelconfig.Patch{Consenters: []channelconfig.ConsenterPatch{patch}}); err != nil || o.out != "" {
+				return err
+			}
+			return o.remind(cmd, patch.Address)
 		},
 	}
 	o.outFlag(cmd)
 	return cmd
+}
+
+// remind says of an orderer that no longer orders that the tool goes on to count it, where it counts orderers.
+func (o *options) remind(cmd *cobra.Command, address string) error {
+	_, c, err := o.open()
+	if err != nil || c.need == 1 || !slices.Contains(c.addresses, address) {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s goes on to count among the %d orderers that are asked: %s\n", address, len(c.addresses), leaveNetwork)
+	return err
 }
 
 // named finds an orderer by its name in the network's folder, or takes an address as it is. tls and signs are its
