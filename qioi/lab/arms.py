@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +24,7 @@ from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.sampler import PERIOD, Sampler, Window, window, write_samples
 from qioi.model import Role
+from qioi.processes.errors import LabError
 
 #: Called a few times a second with the seconds since the arm began.
 Tick = Callable[[float], None]
@@ -106,11 +108,13 @@ class Runner:
             sampler = self._sampler(sysbench)
             stack.callback(sampler.close)
             probe = stack.enter_context(FlushProbe(self._lab.directory))
-            self._watch(load, sampler, sysbench, daemon, arm.arrival, tick)
+            came = self._watch(load, sampler, sysbench, daemon, arm.arrival, tick)
             result = read_result(load, directory / "load.json") if arm.may_stall else load.result()
+        if arm.sysbench and (came is None or came >= result.end):
+            raise LabError(f"{arm.name}: the window ended before the neighbours came, {arm.arrival:g} s into the load")
         write_samples(directory / "samples.csv", sampler.samples, self._roles)
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
-        evidence = Evidence(arm, self._roles, result, cut, sysbench.names, sysbench.reports(), probe.flushes)
+        evidence = Evidence(arm, self._roles, result, cut, sysbench.names, sysbench.reports(), probe.flushes, came)
         figures = condense(evidence, self.cores)
         (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n")
         return figures
@@ -128,27 +132,35 @@ class Runner:
         daemon: Daemon | None,
         arrival: float,
         tick: Tick,
-    ) -> None:
+    ) -> float | None:
+        """Look after an arm until its load ends. Give when the interferers were started (epoch s), if they were."""
         began = due = time.monotonic()
-        arrived = False
+        came = None
         while load.running():
-            sending_since = None if arrived else load.began()
-            if sending_since is not None and time.time() >= sending_since + arrival:
+            sending_since = load.began() if came is None else None
+            until_arrival = math.inf if sending_since is None else sending_since + arrival - time.time()
+            if until_arrival <= 0:
+                came, until_arrival = time.time(), math.inf
                 sysbench.start()
-                arrived = True
-            sampler.sample()
-            self._lab.check()
-            sysbench.check()
-            if daemon is not None:
-                daemon.check()
-            tick(time.monotonic() - began)
-            due = max(due + PERIOD, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
+            if time.monotonic() >= due:
+                sampler.sample()
+                self._lab.check()
+                sysbench.check()
+                if daemon is not None:
+                    daemon.check()
+                tick(time.monotonic() - began)
+                due = max(due + PERIOD, time.monotonic())
+                continue  # a sample takes time, in which the arrival comes nearer
+            time.sleep(max(0.0, min(due - time.monotonic(), until_arrival)))
+        return came
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """An arm's raw data. ``roles`` are by component, ``interferers`` are names, both as in the samples of ``cut``."""
+    """An arm's raw data. ``roles`` are by component, ``interferers`` are names, both as in the samples of ``cut``.
+
+    ``came`` is when the interferers were started (epoch seconds); ``None``: before anything else.
+    """
 
     arm: Arm
     roles: Mapping[str, Role]
@@ -157,6 +169,7 @@ class Evidence:
     interferers: Sequence[str]
     reports: list[Report]
     flushes: Sequence[Flush]
+    came: float | None = None
 
 
 def condense(evidence: Evidence, cores: int) -> ArmFigures:
@@ -165,6 +178,9 @@ def condense(evidence: Evidence, cores: int) -> ArmFigures:
     reports = evidence.reports
     # An instance that was too starved to report counts as having done nothing.
     events = rates(reports, load.start, load.end)
+    # Rates are means over the reports, so over the stay. CPU time is of the whole window, and so is the work.
+    came = load.start if evidence.came is None else max(load.start, evidence.came)
+    stay = max(0.0, load.end - came) / (load.end - load.start)
     shown_from = load.start - arm.load.warmup
     interferer = [(at - load.start, value) for at, value in total_over_time(reports) if shown_from <= at <= load.end]
     members = {role: tuple(name for name, its in roles.items() if its == role) for role in Role}
@@ -180,7 +196,7 @@ def condense(evidence: Evidence, cores: int) -> ArmFigures:
         roles={role: cut.role(names) for role, names in present.items()},
         client_cores=cut.cores((CLIENT_GROUP,)),
         daemon_cores=cut.cores((DAEMON_GROUP,)) if arm.config is not None else 0.0,
-        interferer=InterfererFigures(arm.sysbench, sum(events.values()), cut.cores(evidence.interferers)),
+        interferer=InterfererFigures(arm.sysbench, stay * sum(events.values()), cut.cores(evidence.interferers)),
         flush=flush_figures(evidence.flushes, load.start, load.end),
         quiet=cut.quiet(cores),
         series=SeriesFigures(
