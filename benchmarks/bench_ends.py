@@ -64,7 +64,7 @@ class Ends(Laws):
 
     def ways(self, number: int, names: tuple[str, ...], maximum: float) -> None:
         """Run a repeat, unless it is finished."""
-        if self.finished(number, (self._row_of(number, name) for name in (ALONE, *names))):
+        if self.finished(number, (self._row_of(number, name) for name in (ALONE, *names)), maximum):
             return
         alone = self._run(number, ALONE, Way(ALONE), None, maximum)
         for name in in_turn(names, number):

@@ -40,7 +40,7 @@ from fixed_load import (
     spell_load,
 )
 from lab_bench import ArmInTime, Place, by_hand, in_turn, placed, stay
-from laws_asked import WARMUP, Asked, Sent, asked, hold_to, system_of
+from laws_asked import Asked, Sent, asked, hold_to, system_of
 from laws_figures import ALONE, Condition, Row, accounts, condense, load_rows, spread, table
 
 from qioi.interference import Sysbench, rates
@@ -57,6 +57,8 @@ from qioi.lab.result_table import milliseconds, percent
 COOLDOWN = 1.0
 #: Seconds that a condition takes beyond these: processes that start, and what is under way at the end.
 EDGE = 1.5
+#: Where a folder keeps what the lab commits at most.
+MAXIMUM = "maximum.json"
 
 
 class Laws:
@@ -70,19 +72,25 @@ class Laws:
         self._sent = sent
 
     def maximum(self, given: float | None) -> float:
-        """What the lab commits at most: given, known from before, or looked for now."""
-        file = self._directory / "maximum.json"
-        if given is None and file.exists():
-            return float(json.loads(file.read_text())["tps"])
-        found = given or Runner(self._lab, self._network, self._directory).maximum()
-        file.write_text(json.dumps({"tps": found}) + "\n")
-        return found
+        """What the lab commits at most: known from before, given, or looked for now.
 
-    def finished(self, repeat: int, files: Iterable[Path]) -> bool:
+        UsageError: another one is given than is known. Some conditions take it as T, and those of both would be pooled.
+        """
+        file = self._directory / MAXIMUM
+        if file.exists():
+            known = float(json.loads(file.read_text())["tps"])
+            if given is not None and given != known:
+                raise click.UsageError(f"{self._directory} has a maximum of {known:g} tps: name another --output")
+            return known
+        if given is not None:
+            return given
+        return Runner(self._lab, self._network, self._directory).maximum()
+
+    def finished(self, repeat: int, files: Iterable[Path], maximum: float) -> bool:
         """Whether these figures of a repeat are all there; otherwise what there is of it is removed.
 
         It is of a network that is gone, and with windows of another one its ratios would not be of one repeat. A folder
-        takes the same figures, of the same load and system, in every repeat: UsageError.
+        takes the same figures, of the same load and system, in every repeat: UsageError. It keeps the ``maximum``.
         """
         files = list(files)
         known = kept_load(self._directory, repeat)
@@ -90,6 +98,7 @@ class Laws:
             raise click.UsageError(f"{self._directory} has a load of {percent(known.busy)}: name another --output")
         figures = [str(file.relative_to(self._directory)).replace(f"repeat{repeat}", "repeat") for file in files]
         hold_to(self._directory, figures, self._sent, self._system)
+        (self._directory / MAXIMUM).write_text(json.dumps({"tps": maximum}) + "\n")
         if all(file.exists() for file in files):
             return True
         left = list(self._directory.glob(f"*repeat{repeat}"))
@@ -126,7 +135,7 @@ class Laws:
         """Run a repeat, unless it is finished."""
         alone = [(load, 0, ALONE) for load in loads]
         beside = [(load, count, one.name) for load in loads for count in counts for one in wanted]
-        if self.finished(repeat, (self._file(repeat, *one) for one in (*alone, *beside))):
+        if self.finished(repeat, (self._file(repeat, *one) for one in (*alone, *beside)), maximum):
             return
         for load in loads:
             self._load(load, counts, repeat, wanted, maximum)
@@ -166,7 +175,7 @@ class Laws:
         return row
 
     def _plan(self, load: str, repeat: int, maximum: float) -> LoadPlan:
-        duration, warmup = self._sent.duration, self._sent.warmup or WARMUP[load]
+        duration, warmup = self._sent.duration, self._sent.before(load)
         if load == "fixed":
             return LoadPlan(duration, warmup, rate=self.rate(repeat, maximum), seed=repeat, cooldown=COOLDOWN)
         return LoadPlan(duration, warmup, clients=self._sent.clients, seed=repeat, cooldown=COOLDOWN)
@@ -196,7 +205,7 @@ def measure(place: Place, asked: Asked, up: Path | None = None, **options: Any) 
     """
     sent, conditions = asked.sent, asked.conditions
     lengths = Lengths(
-        {load: (sent.warmup or WARMUP[load]) + sent.duration + COOLDOWN + EDGE for load in asked.loads},
+        {load: sent.before(load) + sent.duration + COOLDOWN + EDGE for load in asked.loads},
         LOOK_WARMUP + LOOK + COOLDOWN + EDGE,
     )
     counts, repeats = len(asked.counts), asked.repeats
@@ -237,6 +246,8 @@ def main(place: Place, asked: Asked, up: Path | None, like_fabric: bool, fabric:
     """Measure what is missing, write laws.json and laws.md, and print the table."""
     if up and (like_fabric or fabric):
         raise click.UsageError("--up: accepted without --fabric and --like-fabric: the network runs already")
+    if fabric and like_fabric:
+        raise click.UsageError("--fabric: accepted without --like-fabric, which is a way to run this ledger")
     measure(place, asked, up, system="fabric" if fabric else "ledger", binaries=fabric, like_fabric=like_fabric)
 
 

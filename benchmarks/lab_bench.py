@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from qioi.lab.arms import Arm
 from qioi.lab.demo import demo_directory
@@ -80,8 +81,14 @@ class Place:
             lab = Lab(up)
             with lab.locked():
                 lab.tree = Tree(str(lab.state()["cgroup_root"]))
+                network = lab.network()
+                # A group that is missing would count as no CPU.
+                missing = [node.name for node in network.nodes if not lab.tree.group(node.name).exists]
+                if missing:
+                    accepted = f"accepted is a network whose components have the groups {lab.tree.name}/NAME"
+                    raise LabError(f"no group {lab.tree.name}/{missing[0]} of the network in {up}: {accepted}")
                 lab.client_group()  # the daemon may come before the first load
-                yield lab, lab.network()
+                yield lab, network
             return
         lab = Lab(self.ledgers or demo_directory())
         asked = LabOptions(mode="block", base_port=self.base_port, **options)
@@ -112,6 +119,9 @@ def placed(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         @click.option("--output", type=click.Path(file_okay=False, path_type=Path))
         @functools.wraps(command)
         def run(base_port: int, ledgers: Path | None, output: Path | None, **options: Any) -> None:
+            given = click.get_current_context().get_parameter_source("base_port")
+            if options.get("up") and (ledgers or given is not ParameterSource.DEFAULT):
+                raise click.UsageError("--up: accepted without --dir and --base-port: the network runs already")
             results = (output or Path("results") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
             results.mkdir(parents=True, exist_ok=True)
             try:

@@ -39,6 +39,10 @@ class Sent(NamedTuple):
     clients: int
     busy: float
 
+    def before(self, load: str) -> float:
+        """Give the seconds of a load before its window."""
+        return WARMUP[load] if self.warmup is None else self.warmup
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -71,7 +75,11 @@ def asked(command: Callable[..., None]) -> Callable[..., None]:
         "--first-repeat", "first", type=click.IntRange(1), default=1, show_default=True,
         help="Its number: even ones go in the opposite order.",
     )  # fmt: skip
-    @click.option("--maximum", type=float, help="What the lab commits at most, in tps [default: look for it].")
+    @click.option(
+        "--maximum",
+        type=click.FloatRange(0, min_open=True),
+        help="What the lab commits at most, in tps [default: look for it].",
+    )
     @click.option("--duration", type=float, default=10.0, show_default=True, help="Seconds measured per condition.")
     @click.option(
         "--warmup",
@@ -97,6 +105,12 @@ def asked(command: Callable[..., None]) -> Callable[..., None]:
         measured = {name: options.pop(name) for name in ("counts", "repeats", "first", "maximum")}
         conditions = tuple(CONDITIONS[name] for name in names)
         its = Asked(loads=loads or tuple(WARMUP), conditions=conditions, sent=sent, **measured)
+        earliest = 0 - min(sent.before(load) for load in its.loads)
+        if sent.come is not None and not earliest <= sent.come < sent.duration:
+            raise click.UsageError(
+                f"--come {sent.come:g}: accepted is a time within the load, from {earliest:g} to before "
+                f"{sent.duration:g}"
+            )
         command(*arguments, asked=its, **options)
 
     return run

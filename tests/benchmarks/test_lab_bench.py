@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import bench_reaction
 import click
 import pytest
 from click.testing import CliRunner
@@ -120,6 +121,31 @@ def test_a_network_that_is_up_is_measured_by_one_benchmark(tmp_path: Path, monke
         Place("toy", 17_000, None, tmp_path).network(up),
     ):
         pass
+
+
+def test_a_network_whose_groups_have_other_names_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = Tree(f"qioi-test-{uuid.uuid4().hex[:8]}")
+    tree.create()
+    network = SimpleNamespace(nodes=[SimpleNamespace(name="peer0"), SimpleNamespace(name="orderer0")])
+    monkeypatch.setattr(Lab, "state", lambda _lab: {"cgroup_root": tree.name})
+    monkeypatch.setattr(Lab, "network", lambda _lab: network)
+    place = Place("toy", 17_000, None, tmp_path)
+    try:
+        tree.group("peer0").create()
+        with pytest.raises(LabError, match=f"no group {tree.name}/orderer0 of the network"), place.network(tmp_path):
+            pass
+        tree.group("orderer0").create()
+        with place.network(tmp_path) as (lab, found):
+            assert (lab.tree.name, found) == (tree.name, network)
+    finally:
+        tree.remove()
+
+
+@pytest.mark.parametrize("options", [("--dir", "/dev/shm/qioi"), ("--base-port", "17000")])  # the usual port as well
+def test_what_only_a_new_network_takes_is_refused_with_one_that_is_up(tmp_path: Path, options: tuple[str, str]) -> None:
+    done = CliRunner().invoke(bench_reaction.main, ["--up", str(tmp_path), *options, "--output", str(tmp_path / "new")])
+    assert (done.exit_code, "--up: accepted without --dir and --base-port" in done.output) == (2, True)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.slow

@@ -10,10 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NoReturn
 
+import bench_laws
 import click
 import pytest
 from bench_ends import Ends
 from bench_laws import Laws
+from click.testing import CliRunner
 from fixed_load import Found, keep_load, kept_load
 from laws_asked import Sent, system_of
 from laws_figures import ALONE, CONDITIONS, Row
@@ -112,6 +114,46 @@ def test_a_folder_of_another_run_is_left_alone(
     laws.repeat(1, ["saturating"], [4], WANTED, 1500.0)
     with pytest.raises(click.UsageError, match=f"has repeats of other {other}: name another --output"):
         Laws(NOBODY, NOBODY, tmp_path, sent, system).repeat(2, ["saturating"], [4], WANTED, 1500.0)
+
+
+def test_a_folder_of_another_maximum_is_left_alone(laws: Laws, tmp_path: Path) -> None:
+    assert laws.maximum(1500.0) == 1500.0
+    with pytest.raises(click.UsageError, match="has a maximum of 1500 tps: name another --output"):
+        laws.maximum(1000.0)
+    assert json.loads((tmp_path / "maximum.json").read_text()) == {"tps": 1500.0}
+
+
+def test_a_maximum_is_kept_once_the_folder_is_known_to_be_of_the_same_run(laws: Laws, tmp_path: Path) -> None:
+    file = tmp_path / "maximum.json"
+    file.unlink()
+    most = laws.maximum(1000.0)
+    (tmp_path / "figures.json").write_text('{"duration": 18.0}')
+    with pytest.raises(click.UsageError, match="has repeats of other"):
+        laws.repeat(1, ["saturating"], [4], WANTED, most)
+    assert not file.exists()
+    (tmp_path / "figures.json").unlink()
+    laws.repeat(1, ["saturating"], [4], WANTED, most)
+    assert laws.maximum(None) == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--come", "10"], "--come 10: accepted is a time within the load, from -8 to before 10"),
+        (["--load", "fixed", "--come", "-13.5"], "--come -13.5: accepted is a time within the load, from -13 to"),
+        (["--warmup", "0", "--come", "-1"], "--come -1: accepted is a time within the load, from 0 to before 10"),
+        (["--maximum", "0"], "Invalid value for '--maximum'"),
+        (["--like-fabric", "--fabric", "."], "--fabric: accepted without --like-fabric"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
+    done = CliRunner().invoke(bench_laws.main, [*options, "--output", str(tmp_path)])
+    assert (done.exit_code, said in done.output) == (2, True), done.output
+
+
+def test_no_warm_up_is_none_and_not_the_usual_one(laws: Laws, tmp_path: Path) -> None:
+    none = Laws(NOBODY, NOBODY, tmp_path, SENT._replace(warmup=0.0), SYSTEM)
+    assert [one._plan("saturating", 1, 1500.0).warmup for one in (laws, none)] == [8.0, 0.0]
 
 
 def test_a_folder_of_an_earlier_version_is_left_alone(laws: Laws, tmp_path: Path) -> None:
