@@ -126,20 +126,24 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
     hierarchy = find_hierarchy()
     # CPU time is accounted for as engines and systemd have it done: where that is a controller of its own, there too.
     parents = [mount / f"qioi-bench-{os.getpid()}" for mount in hierarchy.mounts]
-    for parent in parents:
-        parent.mkdir()
-    if hierarchy.version == 2:
-        (parents[0] / "cgroup.subtree_control").write_text("+cpu")
-    words = [str(value) for value in (shape.components, shape.threads, shape.pause)]
-    spawner = subprocess.Popen([sys.executable, "-c", SPAWNER, *words], stdout=subprocess.PIPE, start_new_session=True)
-    beside = subprocess.Popen(
-        [sys.executable, "-c", NEIGHBOURS, str(shape.neighbours)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
-    assert spawner.stdout is not None
-    assert beside.stdin is not None
-    assert beside.stdout is not None
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: object) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", *map(str, words)]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True))
+        return started[-1]
+
     try:
+        for parent in parents:
+            parent.mkdir()
+        if hierarchy.version == 2:
+            (parents[0] / "cgroup.subtree_control").write_text("+cpu")
+        spawner = start(SPAWNER, shape.components, shape.threads, shape.pause)
+        beside = start(NEIGHBOURS, shape.neighbours)
+        assert spawner.stdout is not None
+        assert beside.stdin is not None
+        assert beside.stdout is not None
         components = [
             populate(parents, number, int(spawner.stdout.readline()), folder, shape)
             for number in range(shape.components)
@@ -170,10 +174,10 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
             daemon.send_signal(signal.SIGTERM)
             daemon.wait()
     finally:
-        for others in (spawner, beside):
+        for others in started:
             os.killpg(others.pid, signal.SIGKILL)
             others.wait()
-        for parent in parents:
+        for parent in filter(Path.exists, parents):
             for group in parent.iterdir():
                 if group.is_dir():
                     remove(group)

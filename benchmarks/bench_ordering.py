@@ -212,6 +212,17 @@ def read_repeats(path: Path) -> list[Repeat]:
     ]
 
 
+def hold_to(path: Path, clients: Sequence[int], duration: float) -> None:
+    """Hold a run to what the repeats before were measured with. UsageError: both would be pooled."""
+    if not path.exists():
+        return
+    known = json.loads(path.read_text())
+    now = {"clients": list(clients), "duration": duration}
+    others = [name for name, value in now.items() if known.get(name) != value]  # an earlier version kept no duration
+    if others:
+        raise click.UsageError(f"{path.parent} has repeats of other {', '.join(others)}: name another --output")
+
+
 def middle(values: Sequence[float], digits: int) -> str:
     """Median, least and most."""
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} .. {max(values):.{digits}f})"
@@ -312,11 +323,13 @@ def main(
     directory = (output or Path("results") / f"ordering-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     directory.mkdir(parents=True, exist_ok=True)
     document = directory / "ordering.json"
+    clients = (1, many, peak)
+    hold_to(document, clients, duration)
     done = read_repeats(document)
     wanted = [each for each in SETTINGS if not names or each.name in names]
     plans = {
         name: LoadPlan(duration, WARMUP, clients=count, extra=KV)
-        for name, count in zip(LOADS, (1, many, peak), strict=True)
+        for name, count in zip(LOADS, clients, strict=True)
         if not loads or name in loads
     }
     try:
@@ -326,7 +339,8 @@ def main(
                 done.append(one_repeat(lab, wanted, plans, base_port, Path(folder)))
                 content = {
                     "machine": asdict(machine()),
-                    "clients": [1, many, peak],
+                    "clients": clients,
+                    "duration": duration,
                     "repeats": [asdict(each) for each in done],
                 }
                 document.write_text(json.dumps(content, indent=2, default=str) + "\n")

@@ -45,9 +45,9 @@ class Owed:
 class Bench:
     """One lab, and what has been measured on it."""
 
-    def __init__(self, lab: Lab, network: Network, directory: Path, seconds: float, count: int) -> None:
+    def __init__(self, lab: Lab, network: Network, directory: Path, seconds: float, count: int, repeat: int) -> None:
         self._lab, self._network, self._directory = lab, network, directory
-        self._seconds, self._count = seconds, count
+        self._seconds, self._count, self._repeat = seconds, count, repeat
         self._cores = machine().cores
         self.done: list[Owed] = []
         self._alone = 0.0, 0.0  # tps, and the CPUs that they take
@@ -78,7 +78,7 @@ class Bench:
     def _measure(self, name: str, plan: LoadPlan, count: int, config: str | None) -> Row:
         arm = ArmInTime(name, name, plan, count, config, bool(count), COME)
         figures = Runner(self._lab, self._network, self._directory).run(arm)
-        return condense("saturating", self._count, 1, name, figures, self._directory / name)
+        return condense("saturating", count, self._repeat, name, figures, self._directory / name)
 
     def _keep(self, one: Owed) -> None:
         self.done.append(one)
@@ -131,7 +131,7 @@ def main(
 ) -> None:
     """Measure, write owed.json and owed.md, and print the table."""
     with place.network() as (lab, network):
-        bench = Bench(lab, network, place.results, duration, count)
+        bench = Bench(lab, network, place.results, duration, count, repeat)
         bench.alone()
         conditions: list[str | float] = ["nothing", "fixed", *parts]
         for one in in_turn(conditions, repeat):

@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -152,9 +153,10 @@ def visit(lab: Lab, network: Network, directory: Path, count: int, rate: float, 
     """Have the neighbours come once, so far into a period, and go."""
     config = daemon_config(lab, network, law="adaptive", threshold=rate, period=period)
     sysbench = Sysbench(lab.tree, count, directory)
-    sysbench.prepare()
-    with Daemon(lab, config, directory) as daemon:
-        daemon.settle()
+    with ExitStack() as stack:
+        stack.callback(sysbench.stop)
+        sysbench.prepare()
+        stack.enter_context(Daemon(lab, config, directory)).settle()
         look(lab, ALONE, lambda: False)
         socket = lab.directory / "daemon" / "qioi.sock"
         early = wait_for_phase(socket, period, phase)
