@@ -159,3 +159,23 @@ def test_what_owners_have_on_record_is_not_gone_on_with_by_who_tells_none(
     journal.store([replace(entry, owner=Owner("c0ffee", "container"))])
     assert take_over(state, Guard(host.hierarchy, host.access, journal, Nobody()), {path}) is None
     before.restore()
+
+
+def test_what_an_owner_has_on_record_stays_in_the_journal_of_who_tells_none(
+    host: Host, journal: Journal, state: Path
+) -> None:
+    """The group is put back, and its owner would write the raised share again."""
+    before, (path, gone) = raised(host, journal, "a", "b")
+    keep(state, before, None)
+    left = [replace(one, owner=Owner("c0ffee", one.path)) for one in journal.load().entries]
+    host.remove(gone)
+    after = Guard(host.hierarchy, host.access, journal, Nobody())
+    for entry in left:
+        after.adopt(entry)
+    after.record()
+    assert {one.path for one in journal.load().entries} == {path, gone}
+    outcomes = after.restore()
+    assert host.get(path) == FOUND
+    assert all("not put back yet: this daemon tells no owner" in one.message for one in outcomes)
+    assert {one.path for one in journal.load().entries} == {path, gone}
+    assert Nobody().kept(None) == ()
