@@ -368,6 +368,10 @@ def test_interrupts_are_the_kernel_s_own_where_they_are_charged_to_nobody_else(
     assert kernel_seconds(proc, boot) == pytest.approx(seconds)
 
 
+@pytest.mark.skipif(
+    not Path("/proc/2/comm").exists() or Path("/proc/2/comm").read_text() != "kthreadd\n",
+    reason="a process namespace of its own shows no threads of the kernel",
+)
 def test_this_kernel_has_worked() -> None:
     assert kernel_seconds() > 0
 

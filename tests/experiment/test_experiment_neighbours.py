@@ -12,6 +12,7 @@ from waiting import until
 
 from qioi.experiment.kinds import make_neighbours, require
 from qioi.experiment.spec import NeighbourSpec
+from qioi.interference.stress import parse_metrics
 from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
@@ -80,9 +81,11 @@ def test_those_that_rest_can_end_in_their_own_way(tree: Tree, tmp_path: Path) ->
     neighbours = make_neighbours(NeighbourSpec(stress_memory=1, bouts=0.5), tree, tmp_path)
     neighbours.prepare()
     neighbours.start()
+    log = tmp_path / "stress-memory1.log"
+    until(lambda: log.exists() and "dispatching" in log.read_text())  # before, it would die of the signal
     until(lambda: states(neighbours.groups) == {psutil.STATUS_STOPPED})
     neighbours.stop()
-    assert "vm" in (tmp_path / "stress-memory1.log").read_text()
+    assert parse_metrics(log) is not None
     assert tree.children() == ()
 
 

@@ -134,7 +134,7 @@ def test_a_server_that_comes_back_at_the_start_is_asked_again(
     stop_server(plane)
     with closing(Api(access)) as api, ThreadPoolExecutor(1) as pool:
         try:
-            asked = pool.submit(resize_offer, True, api, 60.0)
+            asked = pool.submit(resize_offer, True, api, 2 * PATIENCE)
             time.sleep(1.0)
         finally:
             plane.start_server()  # not by a thread of its own: what is started ends with the thread that has started it

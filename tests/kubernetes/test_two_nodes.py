@@ -42,7 +42,7 @@ class NodeDaemon:
         (self._folder / "qioi.yaml").write_text(
             yaml.safe_dump({"kubernetes": cluster, "state_dir": str(self.state), "metrics": {"port": 0}})
         )
-        command = [sys.executable, "-m", "qioi.cli", "run", "-c", str(self._folder / "qioi.yaml")]
+        command = [*DIES_WITH_TEST, sys.executable, "-m", "qioi.cli", "run", "-c", str(self._folder / "qioi.yaml")]
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, cwd=ROOT)
         until(self.status, "it answers")
@@ -65,7 +65,10 @@ class NodeDaemon:
     def end(self, number: int = signal.SIGTERM) -> int:
         if self._process.poll() is None:
             self._process.send_signal(number)
-        return self._process.wait(timeout=30)
+        try:
+            return self._process.wait(timeout=PATIENCE)
+        finally:
+            self._process.kill()
 
 
 @pytest.fixture(scope="module")

@@ -37,9 +37,10 @@ def somebody_else(
     """Lets a test be another user, who has a home folder."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
-    parents = [one for one in (tmp_path, *tmp_path.parents) if one.stat().st_mode & 0o001 == 0]
-    for one in parents:
-        one.chmod(0o711)
+    modes = {one: stat.S_IMODE(one.stat().st_mode) for one in (tmp_path, *tmp_path.parents)}
+    closed = {one: mode for one, mode in modes.items() if not mode & 0o001}
+    for one, mode in closed.items():
+        one.chmod(mode | 0o001)
     (home := tmp_path / "home").mkdir()
     os.chown(home, NOBODY, NOBODY)
     monkeypatch.setattr(lock.pwd, "getpwuid", lambda _user: SimpleNamespace(pw_dir=str(home)))
@@ -53,8 +54,8 @@ def somebody_else(
             os.seteuid(0)
 
     yield become
-    for one in parents:
-        one.chmod(0o700)
+    for one, mode in closed.items():
+        one.chmod(mode)
 
 
 def test_one_command_at_a_time_holds_it(name: str) -> None:

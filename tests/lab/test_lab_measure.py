@@ -213,9 +213,11 @@ class ToySysbench:
 
     def start(self) -> None:
         STARTED.append(time.time())
+        (WHERE[0] / "go").touch()
 
 
 STARTED: list[float] = []
+WHERE: list[Path] = []
 
 
 @pytest.mark.slow
@@ -225,7 +227,9 @@ def test_interferers_come_by_the_time_at_which_the_load_begins_to_send(
     """A client connects and prepares accounts first, for a second here."""
     monkeypatch.setattr("qioi.lab.arms.Sysbench", ToySysbench)
     STARTED.clear()
-    lab: Any = ToyLab(tree, "sleep 1; date -u +'sending since %FT%T.%NZ'; sleep 2")
+    WHERE[:] = [tmp_path]
+    wait = f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done"
+    lab: Any = ToyLab(tree, f"sleep 1; date -u +'sending since %FT%T.%NZ'; {wait}")
     lab.tree, lab.directory, lab.check = tree, tmp_path, lambda: None
     network: Any = SimpleNamespace(nodes=(), mode="block")
     arm = Arm("together", "together", LoadPlan(1, 1, rate=5))

@@ -13,9 +13,10 @@ from waiting import PATIENCE
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.handover import keep, mark, take_over, unmark
-from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.owners import Nobody
 from qioi.controller.guard.restore import Result
+from qioi.controller.levers.lever import GroupId
 from qioi.model.owner import Owner
 
 FOUND = 500
@@ -178,4 +179,9 @@ def test_what_an_owner_has_on_record_stays_in_the_journal_of_who_tells_none(
     assert host.get(path) == FOUND
     assert all("not put back yet: this daemon tells no owner" in one.message for one in outcomes)
     assert {one.path for one in journal.load().entries} == {path, gone}
-    assert Nobody().kept(None) == ()
+
+
+def test_without_an_owner_there_is_no_record() -> None:
+    nobody = Nobody()
+    nobody.release(Entry("a", "cpu.shares", GroupId(1, 2), FOUND, (4096,)))
+    assert (nobody.settle(), nobody.kept(None)) == ({}, ())
