@@ -22,6 +22,7 @@ from k8s_node import Node
 from k8s_policy import shares
 from k8s_policy_objects import policy_status
 from ports import free_ports
+from waiting import DIES_WITH_TEST, PATIENCE
 
 from qioi.kubernetes.remote import FORGET
 from qioi.show.http import UnreachableError, get_json

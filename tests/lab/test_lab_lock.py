@@ -40,7 +40,7 @@ def somebody_else(
     modes = {one: stat.S_IMODE(one.stat().st_mode) for one in (tmp_path, *tmp_path.parents)}
     closed = {one: mode for one, mode in modes.items() if not mode & 0o001}
     for one, mode in closed.items():
-        one.chmod(mode | 0o001)
+        one.chmod(mode | 0o011)  # the group stays root's
     (home := tmp_path / "home").mkdir()
     os.chown(home, NOBODY, NOBODY)
     monkeypatch.setattr(lock.pwd, "getpwuid", lambda _user: SimpleNamespace(pw_dir=str(home)))
