@@ -238,7 +238,8 @@ func TestARemovedOrdererThatWasAway(t *testing.T) {
 
 	second := g.followers("")[0]
 	_ = g.kill(second, syscall.SIGKILL)
-	told = append(told, g.commits("--chaincode", "kv")...) // the leader has missed it meanwhile
+	told = append(told, g.commits("--chaincode", "kv")...)
+	time.Sleep(20 * 50 * time.Millisecond) // twice the ticks after which the leader misses it
 	g.refusedConfig("of the 2 consenters that there would be are alive", "remove-consenter", g.followers("")[0])
 	g.refusedConfig("of the 4 consenters that there would be are alive", "add-consenter", away)
 	g.start(second)
