@@ -206,7 +206,7 @@ def look(
         made = component(pod, serves, layout, logs, naming)
         if made is not None:
             names.add(pod.path)
-            found += (made, *sidecars(pod, serves, layout))
+            found += (made, *sidecars(pod, serves, layout, naming))
             by_component[made.name] = pod
     here = {pod.namespace for pod in pods}  # a daemon does not control channels whose pods are all on other nodes
     policies = {one.key: one.policy for one in accepted if one.policy is not None and one.namespace in here}

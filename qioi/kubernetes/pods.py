@@ -60,6 +60,9 @@ _TELLING = (
 _BEVEL = {"hlf-peer": Role.PEER, "hlf-ordnode": Role.ORDERER}
 _LOGGED = frozenset({Role.PEER, Role.ORDERER})
 
+#: Gives the owner of a container's shares by its identity, its group and its CPU request.
+Naming = Callable[[str, str, str], Owner | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Container:
@@ -295,7 +298,7 @@ def component(
     serves: tuple[str, ...],
     layout: Layout,
     logs: str,
-    naming: Callable[[str, str, str], Owner | None] | None = None,
+    naming: Naming | None = None,
 ) -> Component | None:
     """Make a component of a pod's main container; ``None`` while that container does not run.
 
@@ -317,7 +320,7 @@ def component(
     return Component(pod.path, pod.role, group, serves, followed, written, owner=owner, organisation=its)
 
 
-def sidecars(pod: Pod, serves: tuple[str, ...], layout: Layout) -> tuple[Component, ...]:
+def sidecars(pod: Pod, serves: tuple[str, ...], layout: Layout, naming: Naming | None = None) -> tuple[Component, ...]:
     """Make components of the containers beside a pod's main one, such as its CouchDB, a proxy or a native sidecar.
 
     They are not foreign work. They are raised by their groups, with the components that wait for them; a pod's request
@@ -325,15 +328,13 @@ def sidecars(pod: Pod, serves: tuple[str, ...], layout: Layout) -> tuple[Compone
     """
     if pod.role is None or pod.role is Role.CLIENT:
         return ()
-    its = pod.labels.get(ORGANISATION_LABEL, "")
-    return tuple(
-        Component(
-            f"{pod.path}/{one.name}",
-            Role.SUPPORT,
-            layout.container(pod.group_uid, pod.qos, one.identity),
-            serves,
-            organisation=its,
-        )
-        for one in pod.containers
-        if one.name != pod.main
-    )
+    its, requests = pod.labels.get(ORGANISATION_LABEL, ""), dict(pod.requests)
+    found = []
+    for one in pod.containers:
+        if one.name != pod.main:
+            group = layout.container(pod.group_uid, pod.qos, one.identity)
+            owner = naming(one.identity, group, requests.get(one.name, "")) if naming else None
+            found.append(
+                Component(f"{pod.path}/{one.name}", Role.SUPPORT, group, serves, owner=owner, organisation=its)
+            )
+    return tuple(found)

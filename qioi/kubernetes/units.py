@@ -7,6 +7,7 @@ without it only the files are written, and written again after a reload.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -14,6 +15,8 @@ from qioi.discovery.records import NoRecordError, RecordError, RefusedError
 from qioi.discovery.systemd import Systemd
 from qioi.discovery.unit_records import unit_owner
 from qioi.model import Owner, OwnerKind
+
+log = logging.getLogger("qioi")
 
 
 class UnitNames:
@@ -23,7 +26,9 @@ class UnitNames:
     """
 
     def __init__(self, owners: Iterable[Owner] = ()) -> None:
+        #: Why systemd has not named a unit. That it cannot be reached is none: so it is in a pod, and only logged.
         self.problem: str | None = None
+        self._unreached: str | None = None
         self._former = {one.name: one for one in owners if one.kind == OwnerKind.SYSTEMD}
         self._names: dict[str, Owner] = {}
         self._systemd: Systemd | None = None
@@ -33,7 +38,7 @@ class UnitNames:
         units = {group: group.rpartition("/")[2] for group in groups}
         known = {**self._former, **self._names}
         self._names = {unit: known[unit] for unit in units.values() if unit in known}
-        self.problem = None
+        self.problem, unreached = None, None
         for unit in units.values():
             if unit not in self._names:
                 try:
@@ -43,8 +48,11 @@ class UnitNames:
                     self.problem = f"systemd is not told of shares of {unit}, and undoes them: {error}"
                 except RecordError as error:
                     self.close()
-                    self.problem = f"systemd is not told of shares, and undoes them: {error}"
+                    unreached = f"reloads: systemd is not told of shares, and undoes them: {error}"
                     break  # all other units would have the same answer
+        if unreached is not None and unreached != self._unreached:
+            log.warning("%s", unreached)
+        self._unreached = unreached
         return {group: self._names[unit] for group, unit in units.items() if unit in self._names}
 
     def _ask(self, unit: str) -> Owner:

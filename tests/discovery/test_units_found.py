@@ -67,6 +67,20 @@ def test_a_unit_belongs_to_the_organisation_that_its_name_says(
     assert (found.name, found.organisation) == (name, organisation)
 
 
+def test_a_pattern_whose_units_an_earlier_rule_takes_is_not_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hierarchy = Hierarchy(2, tmp_path)
+    (group := tmp_path / "system.slice" / "peer@payments.service").mkdir(parents=True)
+    (group / hierarchy.file).write_text("100\n")
+    monkeypatch.setattr(ToySystemd, "names", (group.name,))
+    monkeypatch.setattr("qioi.discovery.units.Systemd", ToySystemd)
+    patterns = ("peer@payments.service", "peer@*.service", "orderer.service")
+    with closing(UnitDiscovery(hierarchy, [UnitRule(Role.PEER, one) for one in patterns], owned=False)) as units:
+        assert units.wait(PATIENCE)
+        assert units.found().problems == {"systemd unit orderer.service": "none is active"}
+
+
 class Passing(ToySystemd):
     """Has another unit at each look, beside one that stays, in a slice of its own, and then none."""
 

@@ -25,7 +25,7 @@ from qioi.kubernetes.pods import (
 from qioi.kubernetes.reflector import key
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizes import Record, left_over
-from qioi.model import Role
+from qioi.model import Owner, Role
 
 LAYOUT = Layout(Driver.CGROUPFS)
 OPERATOR = {"app.kubernetes.io/name": "fabric", "app.kubernetes.io/managed-by": "fabric-operator", "creator": "fabric"}
@@ -114,7 +114,24 @@ def test_the_containers_beside_the_main_one_are_no_neighbours(role: str, expecte
     for one in found:
         assert (one.name, one.channels, one.log) == ("fab/peer0/couchdb", ("fab/payments",), None)
         assert one.cgroup == f"kubepods/burstable/poduid-of-peer0/{ID}"
-        assert one.organisation == "Org1MSP"
+        assert (one.organisation, one.owner) == ("Org1MSP", None)
+
+
+def test_sidecars_have_the_runtimes_record_too() -> None:
+    """Without it the runtime writes a sidecar's original share again, and that is taken for somebody else's."""
+    raw = pod_object(labels={"qioi.io/role": "peer"}, containers=("couchdb", "peer"), sidecars=("proxy",))
+    raw["spec"]["initContainers"][1]["resources"] = {"requests": {"cpu": "200m"}}
+    pod = read_pod(slim(raw))
+    assert pod is not None
+    asked = []
+
+    def naming(identity: str, group: str, request: str) -> Owner:
+        asked.append((identity, group, request))
+        return Owner("nri", request)
+
+    found = sidecars(pod, ("fab/payments",), LAYOUT, naming)
+    assert [one.owner for one in found] == [Owner("nri", ""), Owner("nri", "200m")]
+    assert [(group, request) for _, group, request in asked] == [(found[0].cgroup, ""), (found[1].cgroup, "200m")]
 
 
 def test_native_sidecars_are_no_neighbours_either() -> None:
