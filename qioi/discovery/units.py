@@ -122,9 +122,7 @@ class UnitDiscovery:
             rule = next((rule for rule in self._rules if fnmatchcase(unit.name, rule.unit)), None)
             if rule is None:
                 continue
-            idle = {
-                pattern for pattern in idle if not fnmatchcase(unit.name, pattern)
-            }  # an earlier rule may come first
+            idle = {pattern for pattern in idle if not fnmatchcase(unit.name, pattern)}
             try:
                 component = self._look(systemd, unit, rule)
                 components.append(component)
