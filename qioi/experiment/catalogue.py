@@ -91,10 +91,16 @@ def load(path: Path) -> ExperimentSpec:
 
 
 def with_networks(spec: ExperimentSpec, changes: Mapping[str, str]) -> ExperimentSpec:
-    """Give an experiment with these keys in all of its networks; SpecError where a network cannot have them."""
-    networks: dict[str, NetworkSpec] = {}
+    """Give an experiment with these keys in all of its networks of a ledger; databases and replicas stay as they are.
+
+    SpecError where a network cannot have them, or there is none of a ledger.
+    """
+    networks = dict(spec.networks)
+    ledgers = {name: network for name, network in networks.items() if network.system in LEDGERS}
     problems: list[str] = []
-    for name, network in spec.networks.items():
+    if changes and not ledgers:
+        problems.append(f"{spec.name}: no network of a ledger, which {', '.join(sorted(changes))} would be about")
+    for name, network in ledgers.items():
         try:
             networks[name] = checked(NetworkSpec, {**network.model_dump(), **changes}, spec.name, "networks", name)
         except SpecError as error:

@@ -286,6 +286,19 @@ def test_a_system_replaces_the_files_where_its_networks_allow_it() -> None:
     )
 
 
+def test_what_is_said_of_ledgers_changes_no_database_and_no_replica() -> None:
+    """MySQL became the bundled ledger under its own name, and replicas asked for an engine that they do not use."""
+    spec = catalogue.find("sc_table_1")
+    before = {one.system for one in spec.networks.values()}
+    assert before > {"ledger"}
+    after = catalogue.with_networks(spec, {"system": "ledger", "runtime": "docker"})
+    assert {one.system for one in after.networks.values()} == before
+    assert {one.runtime for one in after.networks.values() if one.system != "ledger"} == {"process"}
+    with pytest.raises(SpecError) as refused:
+        catalogue.with_networks(catalogue.find("rdb_fig_8"), {"runtime": "docker"})
+    assert refused.value.problems == ("rdb_fig_8: no network of a ledger, which runtime would be about",)
+
+
 def test_a_host_without_a_systems_programs_is_refused_before_anything_starts() -> None:
     plan = make_plan(catalogue.with_networks(catalogue.find("fig_8"), {"system": "fabric"}), 2)
     with pytest.raises(LabError, match="system fabric: no binaries"):
