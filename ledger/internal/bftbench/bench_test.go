@@ -279,10 +279,12 @@ func TestARunOutOfBoundsIsRefused(t *testing.T) {
 func TestASimulatedRunHasTheSameResult(t *testing.T) {
 	run := small()
 	o := simulate.Default()
-	o.Batches, run.Quota = 20, 0.4
+	o.Batches, run.Quota, run.Delay, run.Bandwidth = 20, 0.4, time.Millisecond, 5e6
 	found, err := Simulate(t.Context(), run, o, &Costs{})
 	require.NoError(t, err)
 	assert.Equal(t, "simulated", found.Kind)
+	require.NotNil(t, found.Machines)
+	assert.Equal(t, []any{1, 0.4, o.Latency + time.Millisecond, 5e6}, []any{found.Machines.Cores, found.Machines.Quota, found.Machines.Latency, found.Machines.Bandwidth})
 	assert.Positive(t, found.Throughput)
 	// Twenty batches may fall into the first part of a quota's period: that none goes beyond it is for the simulator's own
 	// tests, whose costs are known.
@@ -298,6 +300,7 @@ func TestASimulatedRunHasTheSameResult(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, found.WriteText(&text))
 	assert.Contains(t, text.String(), stage.Head("replica")+"input  ")
+	assert.Contains(t, text.String(), "1 cores each, of 1 times this one's speed; links of 1.1ms and 5 MB/s")
 }
 
 func TestCostsAreKept(t *testing.T) {

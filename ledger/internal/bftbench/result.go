@@ -32,8 +32,9 @@ type Result struct {
 	Floor  Floor              `json:"floor"`
 	// Breakdown is where the time went, by stage, in the order of a transaction's way, where that was asked for.
 	Breakdown []stage.Times `json:"breakdown,omitempty"`
-	// Costs is what a simulated run was computed from.
-	Costs *simulate.Costs `json:"costs,omitempty"`
+	// Costs is what a simulated run was computed from, and Machines are those that it was computed for.
+	Costs    *simulate.Costs   `json:"costs,omitempty"`
+	Machines *simulate.Options `json:"machines,omitempty"`
 }
 
 // Latency is in milliseconds, from sending a transaction to its last reply that is needed.
@@ -149,6 +150,9 @@ func breakdownText(all []stage.Times) string {
 // WriteText writes it for people.
 func (r *Result) WriteText(w io.Writer) error {
 	text := fmt.Sprintf("%s: %s, %d replicas, batches of %d, auth %s, %s, %d clients\n", r.Kind, r.Run.Protocol, r.Run.Replicas, r.Run.Batch, r.Run.Auth, r.Run.Execution, r.Run.Clients)
+	if m := r.Machines; m != nil {
+		text += fmt.Sprintf("machines   %10d cores each, of %g times this one's speed; links of %s and %.0f MB/s\n", m.Cores, m.Speed, m.Latency, m.Bandwidth/1e6)
+	}
 	text += fmt.Sprintf("throughput %10.0f tps   %.0f writes/s\n", r.Throughput, r.Operations)
 	text += fmt.Sprintf("latency    %10.2f ms mean   p50 %.2f   p95 %.2f   p99 %.2f\n", r.Latency.Mean, r.Latency.P50, r.Latency.P95, r.Latency.P99)
 	text += fmt.Sprintf("CPU        %10.2f us of replicas per transaction, %.2f of clients\n", r.CPU, r.Clients.CPU)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os/signal"
 	"runtime"
 	"syscall"
@@ -51,11 +52,12 @@ func Simulate(ctx context.Context, run plan.Run, o simulate.Options, costs *Cost
 	if err != nil {
 		return nil, err
 	}
+	machines := o.With(run)
 	tps := float64(found.Transactions) / found.Seconds
 	r := &Result{
 		Kind: "simulated", Run: run, Seconds: found.Seconds, Throughput: tps, Operations: tps * float64(run.Load.Operations),
 		Latency: Latency{Mean: found.Mean(), P50: found.Percentile(0.5), P95: found.Percentile(0.95), P99: found.Percentile(0.99)},
-		Stages:  map[string]float64{}, Costs: &cost,
+		Stages:  map[string]float64{}, Costs: &cost, Machines: &machines,
 		Floor: Floor{VerifyMicroseconds: float64(cost.Verify) / 1000, Cores: float64(verifiers(run)) * cmp.Or(run.Quota, float64(o.Cores)) * o.Speed},
 	}
 	if run.Auth != auth.None {
@@ -114,6 +116,7 @@ func simulateCommand() *cobra.Command {
 	}
 	flags(cmd.Flags(), &run)
 	f := cmd.Flags()
+	f.Lookup("bandwidth").Usage = fmt.Sprintf("of what a replica sends, in bytes per second (0: %g)", o.Bandwidth)
 	f.StringVar(&stages, "stages", "", "threads of the stages, as in 1E2B; 0: the worker does it; those left out stay")
 	f.IntVar(&o.Cores, "cores", o.Cores, "processors of each replica; a quota goes before it")
 	finite.Var(f, &o.Speed, "speed", o.Speed, "of a processor, where this machine's is 1")

@@ -36,6 +36,15 @@ func Default() Options {
 	return Options{Cores: 8, Speed: 1, Latency: 100 * time.Microsecond, Bandwidth: 1.25e9, Machines: 4, Batches: 400}
 }
 
+// With is the same machines with what a run says of its links.
+func (o Options) With(run plan.Run) Options {
+	o.Latency += run.Delay
+	if run.Bandwidth > 0 {
+		o.Bandwidth = run.Bandwidth
+	}
+	return o
+}
+
 // Validate says what is wrong with them.
 func (o Options) Validate() error {
 	for _, n := range []struct {
@@ -148,10 +157,7 @@ func newWorld(run plan.Run, o Options, costs Costs) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Latency += run.Delay
-	if run.Bandwidth > 0 {
-		o.Bandwidth = run.Bandwidth
-	}
+	o = o.With(run)
 	w := &world{
 		run: run, options: o, costs: costs, protocol: p, engine: &engine{}, replicas: map[bft.ID]*replica{},
 		batches: map[uint64]*batch{}, need: p.Accepts(run.Group()),
