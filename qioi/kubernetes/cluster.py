@@ -222,4 +222,4 @@ def named(view: View, units: UnitNames) -> View:
     names = units.look((*pods, *dict.fromkeys(pods.values())))
     components = tuple(replace(one, owner=one.owner or names.get(one.cgroup)) for one in view.components)
     owners = {pod: names[pod] for pod in pods.values() if pod in names}
-    return replace(view, components=components, owners=owners, reset=units.problem is not None)
+    return replace(view, components=components, owners=owners, reset=not units.is_told)

@@ -33,6 +33,11 @@ class UnitNames:
         self._names: dict[str, Owner] = {}
         self._systemd: Systemd | None = None
 
+    @property
+    def is_told(self) -> bool:
+        """Whether systemd is told of all shares; otherwise its reloads undo some."""
+        return self.problem is None and self._unreached is None
+
     def look(self, groups: Iterable[str]) -> dict[str, Owner]:
         """Give the owner of each of these groups whose unit systemd knows, and forget all other groups."""
         units = {group: group.rpartition("/")[2] for group in groups}
