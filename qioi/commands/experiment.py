@@ -170,9 +170,9 @@ class Asked:
     help="First of the loopback ports that the nodes listen on.",
 )
 @click.option(
-    "--runtime", type=click.Choice(RUNTIMES), help="How the nodes of every network run, in place of the file's."
+    "--runtime", type=click.Choice(RUNTIMES), help="How the nodes of every ledger run, in place of the file's."
 )
-@click.option("--system", type=click.Choice(LEDGERS), help="The ledger of every network, in place of the file's.")
+@click.option("--system", type=click.Choice(LEDGERS), help="Which ledger runs, in place of the file's.")
 @click.option(
     "--binaries",
     type=click.Path(file_okay=False, path_type=Path),
