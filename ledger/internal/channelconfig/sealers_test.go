@@ -83,7 +83,7 @@ func TestAChannelThatIsHalfSealedIsMended(t *testing.T) {
 	require.ErrorContains(t, c.bundle.CheckSealers(c.rotated(g, 2, false), nil), "127.0.0.1:7052 does not")
 	tls := issued(t, c.world["OrdererMSP"], "orderer2", "localhost")
 	config := c.patched(Patch{Consenters: []ConsenterPatch{{Address: "127.0.0.1:7052", Rotate: true, TLSCert: tls}}})
-	require.NoError(t, c.bundle.CheckSealers(config, nil), "it signs as before")
+	require.NoError(t, c.bundle.CheckSealers(config, nil), "orderer2 keeps the certificate that it signs blocks with")
 }
 
 // TestEachQuorumOfManyConsentersIsLookedAt: one that is not named makes one that fails, however many there are.

@@ -220,7 +220,7 @@ def test_the_bounds_are_what_they_say(below: tuple[float, float], above: tuple[f
 
 
 def test_a_pinned_component_is_judged_by_its_own_cpus() -> None:
-    """Groups at ``cpu.idle`` have the other CPUs, and count as nobody's: on the whole host little is foreign."""
+    """Foreign work fills its CPUs. On the others run groups at ``cpu.idle`` alone, which are no foreign work."""
     host = HostLoad(0.0, 0.1, pinned={"peer0": CROWDED})
     assert watch(30, STARVED, host=host)[1]
     assert not watch(30, STARVED, host=HostLoad(0.0, 0.1))[1]

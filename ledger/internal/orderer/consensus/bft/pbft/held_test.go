@@ -1,7 +1,6 @@
 package pbft_test
 
 import (
-	"bytes"
 	"runtime"
 	"testing"
 	"time"
@@ -14,14 +13,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
-
-// junk is as much as a liar has room for.
-var junk = bytes.Repeat([]byte("junk"), 1<<18)
-
-// short allows what is.
-type short struct{ scripttest.Trusting }
-
-func (short) Check(tx []byte) (config, ok bool) { return false, len(tx) < len(junk) }
 
 // received is a message as it comes, and whether its memory is still held.
 func received(t *testing.T, m bft.Message) (bft.Message, func() bool) {
@@ -37,11 +28,11 @@ func TestAVoteHoldsASignatureAtMost(t *testing.T) {
 	for ; len(s.proposed(seq).Persist) > 0; seq++ { // it votes at once until it has seen how long that takes
 		s.decided(seq)
 	}
-	vote, held := received(t, &pbft.Prepare{Seq: seq, Digest: entryOf(seq).Digest(), Signature: junk})
+	vote, held := received(t, &pbft.Prepare{Seq: seq, Digest: entryOf(seq).Digest(), Signature: scripttest.Junk})
 	s.hears(2, vote)
 	vote = nil
 	assert.False(t, held())
-	proposal, held := received(t, &pbft.PrePrepare{Seq: seq + 1, Entry: entryOf(seq + 1), Signature: junk})
+	proposal, held := received(t, &pbft.PrePrepare{Seq: seq + 1, Entry: entryOf(seq + 1), Signature: scripttest.Junk})
 	s.hears(1, proposal)
 	proposal = nil
 	assert.False(t, held(), "with its entry")
@@ -73,8 +64,8 @@ func TestAProofOfVotesHoldsNoEntry(t *testing.T) {
 // TestARequestIsHeldAsFarAsItWaits: a transaction that is in order may have others beside it that are not.
 func TestARequestIsHeldAsFarAsItWaits(t *testing.T) {
 	cfg := pbft.Config{ID: 4, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, BatchTxs: 1, BatchBytes: 1 << 20, Pending: 8, PendingBytes: 1 << 20, Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Hour}
-	core := pbft.New(cfg, short{}, bft.State{}, nil)
-	for _, m := range []*bft.Request{{Txs: [][]byte{[]byte("tx"), junk}}, {Txs: [][]byte{[]byte("alone")}}} {
+	core := pbft.New(cfg, scripttest.Short{}, bft.State{}, nil)
+	for _, m := range []*bft.Request{{Txs: [][]byte{[]byte("tx"), scripttest.Junk}}, {Txs: [][]byte{[]byte("alone")}}} {
 		request, held := received(t, m)
 		core.Step(1, bft.Received{From: 2, Message: request})
 		request = nil

@@ -44,7 +44,7 @@ func TestOneThatWasAwayLeavesAtOnce(t *testing.T) {
 }
 
 // TestOneThatWasRemovedInAnEarlierRunLeavesAtOnce: its votes knew that already when it ended, and its ledger did not. It
-// fetches nothing: what it is to fetch would be of an epoch that it is no member of.
+// fetches nothing, since the epoch that it would fetch for has it as no member.
 func TestOneThatWasRemovedInAnEarlierRunLeavesAtOnce(t *testing.T) {
 	n, _ := leaving()
 	n.core, n.oracle, n.clients = away{}, newOracle(n.settings, nil), newClients()

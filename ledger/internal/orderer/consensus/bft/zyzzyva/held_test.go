@@ -1,7 +1,6 @@
 package zyzzyva_test
 
 import (
-	"bytes"
 	"runtime"
 	"testing"
 	"time"
@@ -15,21 +14,13 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
 )
 
-// junk is as much as a liar has room for.
-var junk = bytes.Repeat([]byte("junk"), 1<<18)
-
-// short allows what is.
-type short struct{ scripttest.Trusting }
-
-func (short) Check(tx []byte) (config, ok bool) { return false, len(tx) < len(junk) }
-
 // TestALiarsMessageIsHeldAsFarAsItCounts: nobody verifies the order in a vote, or what stands beside a transaction.
 func TestALiarsMessageIsHeldAsFarAsItCounts(t *testing.T) {
 	cfg := zyzzyva.Config{ID: 4, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, BatchTxs: 1, BatchBytes: 1 << 20, Pending: 8, PendingBytes: 1 << 20, Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Hour}
-	core := zyzzyva.New(cfg, short{}, bft.State{}, nil)
+	core := zyzzyva.New(cfg, scripttest.Short{}, bft.State{}, nil)
 	for name, m := range map[string]bft.Message{
-		"a vote":    &zyzzyva.Response{Seq: 3, Signature: []byte("signed"), Order: junk},
-		"a request": &bft.Request{Txs: [][]byte{[]byte("tx"), junk}},
+		"a vote":    &zyzzyva.Response{Seq: 3, Signature: []byte("signed"), Order: scripttest.Junk},
+		"a request": &bft.Request{Txs: [][]byte{[]byte("tx"), scripttest.Junk}},
 	} {
 		raw := zyzzyva.Encode(m)
 		held := codectest.Held(raw)
