@@ -13,13 +13,14 @@ from functools import partial
 from pathlib import Path
 
 import click
-from published import curves, pictures, record
+from published import curves, pictures, record, visits
 from published.documents import Drawer
 from published.experiments import ExperimentDrawer
 from published.measure import UnmeasuredError, build_ledger, is_current, measure
 from published.pieces import PIECES, Piece
 from published.record import Record
 from published.run_code import RunCode
+from published.visits import VisitDrawer
 
 from qioi.experiment import catalogue
 from qioi.lab.lock import exclusive
@@ -28,6 +29,7 @@ from qioi.processes.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT / "docs" / "figures" / "data"
+VISITS = DATA.with_name("visits")
 #: What `make experiments` keeps.
 EXPERIMENTS = ROOT / "docs" / "experiments"
 RUN_CODE = RunCode(ROOT, ROOT / "docs" / "figures" / "runs.json")
@@ -109,10 +111,13 @@ def measured(due: Sequence[Piece], known: Container[str], more: bool, results: P
     for piece in due:
         click.echo(f"== {piece.name}: {piece.title} (about {piece.minutes} minutes)")
         try:
-            earlier = record.load(DATA / f"{piece.name}.json") if more and piece.name in known else None
+            before = record.load_all(DATA).get(piece.name)
+            earlier = before if more and piece.name in known else None
             with ending_signals_interrupt():
                 build_ledger(ROOT)
                 its = measure(piece, ROOT, results, fabric, earlier)
+            if before is not None and earlier is None:
+                visits.keep(before, VISITS)
             kept = record.save(its, DATA)
         except (LabError, UnmeasuredError, ValueError) as error:
             click.echo(f"Error: {error}", err=True)
@@ -149,7 +154,7 @@ def learned(check: bool) -> Iterator[str]:
 
 def drawn(records: Mapping[str, Record], check: bool) -> Iterator[str]:
     """Draw the figures of the records and of the experiments into the documents; name those that change."""
-    drawers = (Drawer(ROOT, records, PIECES), EXPERIMENT_FIGURES)
+    drawers = (Drawer(ROOT, records, PIECES), VisitDrawer(records, VISITS), EXPERIMENT_FIGURES)
     for file in documents():
         text, name = file.read_text(), str(file.relative_to(ROOT))
         its = text

@@ -16,7 +16,7 @@ LABEL = re.compile(rf"\*(?:Taken by hand|By experiment),\s+\d{{4}}-\d\d-\d\d[^*]
 #: What `make experiments` keeps, of the runs that are named as such.
 KEPT = sorted((ROOT / "docs/experiments").glob("*/run.json"))
 #: What `make figures` draws, which has labels of its own.
-DRAWN = re.compile(r"<!-- (figures?|experiment) .*?<!-- /\1 -->", re.DOTALL)
+DRAWN = re.compile(r"<!-- (figures?|experiment|visits) .*?<!-- /\1 -->", re.DOTALL)
 MEASURED = re.compile(r"\d (?:ms|us|s|tps|MB|%)(?!\w)|\dx\b")
 TABLE = re.compile(r"((?:^\|.*\n)+)", re.MULTILINE)
 #: So many rows with measured values are a table of results.

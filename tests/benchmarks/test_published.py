@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from laws_figures import Row as LawRow
 from laws_figures import accounts, load_rows, table
-from publish import pictured
+from publish import VISITS, pictured
 from published import code, pictures, record
 from published.documents import Drawer, as_written, verdict
 from published.pieces import PIECES, Piece
 from published.readers import laws
 from published.record import Code, Row
+from published.visits import VisitDrawer
 from toy_record import SPEED, made
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,9 +33,10 @@ def drawn(repository: Path, text: str, **changed: object) -> str:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda file: str(file.relative_to(ROOT)))
 def test_documents_say_what_their_data_say(document: Path) -> None:
-    drawer = Drawer(ROOT, record.load_all(DATA), PIECES)
+    records = record.load_all(DATA)
     text = document.read_text()
-    assert drawer.draw(text, document.name) == text, "make figures draws it anew"
+    for drawer in (Drawer(ROOT, records, PIECES), VisitDrawer(records, VISITS)):
+        assert drawer.draw(text, document.name) == text, "make figures draws it anew"
 
 
 def test_pictures_are_of_their_data() -> None:
