@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -191,9 +191,9 @@ class Api:
             raise ApiError(f"{self._access.server}: {reason(error)}") from None
         self.requests["watch", str(answer.status)] += 1
         if answer.status != 200:
-            content = answer.read(64 * 1024)
-            connection.close()
-            raise ApiError(f"watch {path}: {answer.status} {refusal(content)}", answer.status)
+            with closing(connection):
+                why = refusal(read_refusal(answer)) or answer.reason
+            raise ApiError(f"watch {path}: {answer.status} {why}", answer.status)
         stream.settimeout(WATCH_SILENCE)
         return Watch(connection, stream, answer)
 
@@ -322,6 +322,16 @@ def decode(content: bytes) -> Any:
         return json.loads(content)
     except ValueError:
         raise ApiError("the API server sent no JSON") from None
+
+
+def read_refusal(answer: http.client.HTTPResponse) -> bytes:
+    """Read what a refusal says, or as much of it as comes: its status is known without it."""
+    try:
+        return answer.read(64 * 1024)
+    except http.client.IncompleteRead as error:
+        return error.partial
+    except (OSError, http.client.HTTPException):
+        return b""
 
 
 def refusal(content: bytes) -> str:

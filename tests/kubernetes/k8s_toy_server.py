@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,6 +27,16 @@ class Quiet(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def break_off(self, status: int) -> None:
+        """Answer with a status and the beginning of a document, and reset the connection."""
+        self.send_response(status)
+        self.send_header("Content-Length", "100")
+        self.end_headers()
+        self.wfile.write(b'{"mess')
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.rfile.close()  # it would keep the socket open
+        self.connection.close()
 
 
 @contextmanager

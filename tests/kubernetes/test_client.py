@@ -51,3 +51,24 @@ def test_a_watch_that_does_not_begin_is_not_waited_for_as_one_that_has(monkeypat
             api.watch(PATH, {"late": "yes"})
         waited.set()
     assert dict(api.requests) == {("watch", "200"): 1, ("watch", "unreachable"): 1}
+
+
+@pytest.mark.parametrize(("reset", "why"), [(True, "Service Unavailable"), (False, '{"mess')])
+def test_a_watch_whose_refusal_breaks_off_has_its_status(reset: bool, why: str) -> None:
+    """By a reset, and by a chunk that is none."""
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if reset:
+                self.break_off(503)
+                return
+            self.send_response(503)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b'6\r\n{"mess\r\nnone\r\n')
+
+    with answering(Answer) as api:
+        with pytest.raises(ApiError) as refused:
+            api.watch(PATH, {})
+        assert (str(refused.value), refused.value.status) == (f"watch {PATH}: 503 {why}", 503)
+        assert dict(api.requests) == {("watch", "503"): 1}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from k8s_toy_server import Quiet, answering
@@ -188,6 +189,29 @@ def test_a_version_that_is_too_old_is_listed_again(monkeypatch: pytest.MonkeyPat
         until(lambda: reflector.relists == 2)
         until(lambda: api.requests["watch", "200"] > 3)
         assert reflector.relists == 2
+
+
+def test_a_watch_whose_refusal_breaks_off_begins_again_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is listed without a version is read in etcd, by a server that has too much to do."""
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
+    asked: list[dict[str, list[str]]] = []
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(parse_qs(urlsplit(self.path).query))
+            if "watch" not in asked[-1]:
+                self.answer(LIST)
+            elif len(asked) == 2:
+                self.break_off(503)
+            else:
+                self.send_response(200)
+                self.end_headers()
+
+    with answering(Answer) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
+        reflector.start()
+        until(lambda: len(asked) > 2)
+        assert ["watch" in one for one in asked[:3]] == [False, True, True]
+        assert [one["resourceVersion"] for one in asked[:3]] == [["0"], ["7"], ["7"]]
 
 
 @pytest.mark.parametrize(
