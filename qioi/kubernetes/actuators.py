@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from qioi.discovery.nri_records import Plugin, conversion_of, nri_owner
@@ -18,7 +18,7 @@ from qioi.discovery.records import RecordError
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.client import Api, ApiError
 from qioi.kubernetes.requests import milli, shares_of
-from qioi.model import Owner
+from qioi.model import Owner, OwnerKind
 from qioi.settings.kubernetes import KubernetesConfig
 
 #: Seconds that the plugin has to start and connect: its container starts at the same time as the daemon's.
@@ -133,12 +133,15 @@ class NriNames:
     """Names the owners of containers' shares for the plugin at ``path``; a name once given stays.
 
     A name contains how the runtime converts shares to weights, which is found by the original value only. Where it
-    cannot be found, as in the middle of a resize, the next change of the request tries again.
+    cannot be found, as in the middle of a resize, the next change of the request tries again. ``owners`` are the owners
+    of groups that an earlier daemon left raised on purpose, as it named them.
     """
 
-    def __init__(self, path: str, hierarchy: Hierarchy) -> None:
+    def __init__(self, path: str, hierarchy: Hierarchy, owners: Iterable[Owner] = ()) -> None:
         self._path = path
         self._hierarchy = hierarchy
+        #: By container. The plugin may be at another socket now.
+        self._former = {one.name: replace(one, where=path) for one in owners if one.kind == OwnerKind.NRI}
         self._names: dict[str, Owner] = {}
         self._untold: dict[str, str] = {}  # by identity: the request for which the conversion was not found
 
@@ -150,6 +153,8 @@ class NriNames:
         scheme, _, number = identity.partition("://")
         if scheme != RECORDING:
             return None
+        if number in self._former:
+            self._names[identity] = self._former[number]
         if identity not in self._names and self._untold.get(identity) != request:
             try:
                 found = int((self._hierarchy.folder(cgroup) / self._hierarchy.file).read_text())

@@ -70,8 +70,9 @@ def make_roster(
         log.info("actuator %s: %s%s", one.means, one.text, " (chosen)" if one is chosen else "")
     choice = Choice(found, writing)
     cleanup.callback(choice.close)
-    naming = NriNames(section.nri, hierarchy) if chosen.means is Means.NRI and section.nri else None
-    units = UnitNames(guard.owners()) if owners is not None else None
+    former = guard.owners()
+    naming = NriNames(section.nri, hierarchy, former) if chosen.means is Means.NRI and section.nri else None
+    units = UnitNames(former) if owners is not None else None
     cluster = Cluster(api, node, hierarchy.mount, section.logs, section.cgroup_root, naming, units)
     cleanup.callback(cluster.close)
     channels = ClusterChannels(cluster.reports)

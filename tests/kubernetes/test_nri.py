@@ -25,7 +25,7 @@ from qioi.discovery.records import NoRecordError, RecordError, RefusedError
 from qioi.discovery.weights import Conversion, linear, quadratic
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.kubernetes.actuators import NriNames
-from qioi.model import Owner
+from qioi.model import Owner, OwnerKind
 
 MEGABYTE = 1 << 20
 
@@ -213,6 +213,22 @@ def test_a_conversion_that_could_not_be_told_is_looked_for_again(tmp_path: Path)
     assert name("3", 5000) == nri_owner("/run/plugin.sock", "a" * 64, "linear", 3072)
     names.keep_only(set())
     assert name("2", 2048) == nri_owner("/run/plugin.sock", "a" * 64, "linear", 2048)
+
+
+@pytest.mark.parametrize("where", ["/run/plugin.sock", "/run/before.sock"])
+def test_a_container_that_was_kept_raised_has_the_name_that_it_had(where: str, tmp_path: Path) -> None:
+    """Its weight is ours, and tells nothing of the runtime; the plugin may be elsewhere since."""
+    hierarchy, kept, other = Hierarchy(2, tmp_path), "a" * 64, "b" * 64
+    (tmp_path / "pod/container").mkdir(parents=True)
+    (tmp_path / "pod/container" / hierarchy.file).write_text(str(linear(8192)))
+    former = (nri_owner(where, kept, "linear", 1024), Owner(OwnerKind.DOCKER, other))
+    names = NriNames("/run/plugin.sock", hierarchy, former)
+    for _ in range(2):
+        assert names(f"containerd://{kept}", "pod/container", "1") == nri_owner(
+            "/run/plugin.sock", kept, "linear", 1024
+        )
+        assert names(f"containerd://{other}", "pod/container", "1") is None
+        names.keep_only(set())
 
 
 @pytest.mark.parametrize(
