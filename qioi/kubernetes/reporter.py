@@ -112,11 +112,17 @@ class Reporter:
     def _leave(self) -> None:
         """Remove this node's entries for as long as the server answers."""
         left = self._left()
-        for done, path in enumerate(left):
+        kept, why = set(left), ""
+        for path in left:
             error = self._try(path, partial(self._apply, path, document(self._judged[path], {})))
-            if error is not None and not is_answered(error):
-                warn_of_left(len(left) - done, str(error))
-                return
+            if error is None:
+                kept.remove(path)
+                continue
+            why = str(error)
+            if not is_answered(error):
+                break
+        if kept:
+            warn_of_left(len(kept), why)
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY):

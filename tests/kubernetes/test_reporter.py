@@ -214,6 +214,22 @@ def test_the_end_posts_what_was_told_last_after_it_has_removed_its_entries(site:
     assert [path.partition("?")[0].rpartition("/")[2] for _, path in site.asked] == ["status", "status", "events"]
 
 
+@pytest.mark.parametrize(("status", "kept"), [(401, 1), (403, 1), (408, 1), (409, 1), (422, 1), (429, 2), (503, 2)])
+def test_entries_that_the_server_does_not_let_the_end_remove_are_named(
+    site: Site, status: int, kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a server that has too much to do none of the rest is asked."""
+    site.offer("bill", "pay", "play")
+    site.rounds_until(1)
+    site.refusals["/pay/"] = status
+    site.reporter.close()
+    site.note()
+    (said,) = caplog.messages
+    assert said.startswith(f"kubernetes status: {kept} policies keep this node's entries")
+    assert said.endswith(f": {status} so it is")
+    assert [len(site.times(f"/{name}/")) for name in ("bill", "pay", "play")] == [2, 2, 3 - kept]
+
+
 def test_an_event_that_fails_is_tried_ever_more_rarely_and_after_all_others(site: Site) -> None:
     site.refusals["/namespaces/bad/"] = 503
     site.tell("bad", "fab")
