@@ -106,8 +106,8 @@ class Reporter:
                 warn_of_left(len(left), "the server has not answered in time")
 
     def _left(self) -> list[str]:
-        """Give the policies that have entries of this node."""
-        return [path for path, said in list(self._said.items()) if said.body]
+        """Give the policies that have, or may have, entries of this node."""
+        return [path for path, said in list(self._said.items()) if said.body or said.tried]
 
     def _leave(self) -> None:
         """Remove this node's entries for as long as the server answers."""
@@ -170,11 +170,12 @@ class Reporter:
                 continue
             said = self._said.setdefault(path, Said(uid=sight.judged.uid))
             self._judged[path] = sight.judged
+            tried, said.tried = said.tried, True  # before the request: the end may come in its midst
             error = self._try(path, partial(self._apply, path, new))
             if error is None or is_final(error):
                 said.body, said.rows, said.at = new, sight.rows, now
             elif is_answered(error):
-                said.again = self._clock() + REFUSED_PAUSE
+                said.again, said.tried = self._clock() + REFUSED_PAUSE, tried
             else:
                 said.again, self._failed = self._clock() + PAUSE, path  # it may have waited for seconds
                 return False
@@ -244,8 +245,8 @@ class Reporter:
 
 
 def warn_of_left(policies: int, why: str) -> None:
-    """Say how many policies keep this node's entries."""
-    words = "kubernetes status: %d policies keep this node's entries until another node removes them: %s"
+    """Say how many policies may keep this node's entries."""
+    words = "kubernetes status: %d policies may keep this node's entries until another node removes them: %s"
     log.warning(words, policies, why)
 
 

@@ -253,6 +253,7 @@ class Said:
     """The status last applied to one policy of this uid.
 
     ``at``: when it was applied. ``again``: before when it is not applied again, after a failure. Both are monotonic.
+    ``tried``: whether the server may have applied one, be it that its answer was lost.
     """
 
     body: Mapping[str, Any] = field(default_factory=dict)
@@ -260,6 +261,7 @@ class Said:
     at: float = float("-inf")
     again: float = float("-inf")
     uid: str = ""
+    tried: bool = False
 
 
 def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, Any] | None:

@@ -228,7 +228,7 @@ def test_the_end_waits_for_no_status_that_the_server_holds_back(
         held.over.set()
         ending.join()
     (said,) = caplog.messages
-    assert "2 policies" in said
+    assert "3 policies" in said  # the server may yet apply the one that it holds back
     assert len(server.asked) == 3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -225,9 +226,46 @@ def test_entries_that_the_server_does_not_let_the_end_remove_are_named(
     site.reporter.close()
     site.note()
     (said,) = caplog.messages
-    assert said.startswith(f"kubernetes status: {kept} policies keep this node's entries")
+    assert said.startswith(f"kubernetes status: {kept} policies may keep this node's entries")
     assert said.endswith(f": {status} so it is")
     assert [len(site.times(f"/{name}/")) for name in ("bill", "pay", "play")] == [2, 2, 3 - kept]
+
+
+def test_a_first_status_whose_answer_is_lost_is_removed_at_the_end() -> None:
+    """The server may have applied it."""
+    applied: list[dict[str, Any]] = []
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_PATCH(self) -> None:
+            applied.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            if len(applied) > 1:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"{}")
+
+    with answering(Answer) as api:
+        site = Site(api, {}, [])
+        site.offer("pay")
+        site.rounds_until(1)
+        site.reporter.close()
+    assert ["status" in one for one in applied] == [True, False]
+
+
+@pytest.mark.parametrize(("first", "writes"), [(403, 2), (503, 3)])
+def test_of_a_status_that_was_only_refused_the_end_removes_nothing(
+    site: Site, first: int, writes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that the server has not answered in time may have been applied, whatever was refused later."""
+    site.refusals["/pay/"] = first
+    site.offer("pay")
+    site.rounds_until(1)
+    site.refusals["/pay/"] = 403
+    site.rounds_until(1 + REFUSED_PAUSE)
+    assert len(site.asked) == 2
+    site.refusals.clear()
+    site.reporter.close()
+    site.note()
+    assert (len(site.asked), caplog.messages) == (writes, [])
 
 
 def test_an_event_that_fails_is_tried_ever_more_rarely_and_after_all_others(site: Site) -> None:
