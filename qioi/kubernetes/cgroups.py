@@ -1,7 +1,8 @@
 """Give the paths of a pod's control groups, from what the API says of the pod.
 
 All pods are below `kubepods`, Burstable and BestEffort pods in a group of their class, Guaranteed pods directly. With
-the systemd driver each level is a slice whose name repeats its parents', and dashes in the uid become underscores.
+the systemd driver each level is a slice whose name repeats its parents', and dashes in the uid, and in the kubelet's
+cgroup root, become underscores.
 Sources: Kubernetes pkg/kubelet/cm (cgroup_manager_linux.go, pod_container_manager_linux.go, node_container_manager).
 
 A weight counts among siblings only. So the pod's group competes with the pods of its class; a container's group
@@ -50,8 +51,6 @@ class Layout:
     def pod(self, uid: str, qos: Qos) -> str:
         """Give a pod's group, which has the same name in both cgroup versions."""
         tier = [] if qos is Qos.GUARANTEED else [qos.value.lower()]
-        if self.driver is Driver.SYSTEMD:
-            uid = uid.replace("-", "_")
         return self._join([*self._roots(), "kubepods", *tier, f"pod{uid}"])
 
     def container(self, uid: str, qos: Qos, container_id: str) -> str:
@@ -67,7 +66,7 @@ class Layout:
     def _join(self, parts: list[str]) -> str:
         if self.driver is Driver.CGROUPFS:
             return "/".join(parts)
-        parts = [part.removesuffix(".slice") for part in parts]
+        parts = [part.removesuffix(".slice").replace("-", "_") for part in parts]
         return "/".join("-".join(parts[: depth + 1]) + ".slice" for depth in range(len(parts)))
 
 

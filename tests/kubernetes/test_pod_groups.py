@@ -32,6 +32,9 @@ SLICE = "kubepods.slice/kubepods"
         (Layout(Driver.SYSTEMD, "/kubelet"), Qos.BURSTABLE,
          "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/"
          f"kubelet-kubepods-burstable-pod{UNDERSCORED}.slice"),
+        (Layout(Driver.CGROUPFS, "/my-root"), Qos.GUARANTEED, f"my-root/kubepods/pod{UID}"),
+        (Layout(Driver.SYSTEMD, "/my-root"), Qos.GUARANTEED,
+         f"my_root.slice/my_root-kubepods.slice/my_root-kubepods-pod{UNDERSCORED}.slice"),
         (Layout(Driver.SYSTEMD, "kubelet.slice"), Qos.GUARANTEED,
          f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{UNDERSCORED}.slice"),
     ],
@@ -76,7 +79,7 @@ def test_a_driver_of_before_has_left_its_groups(tmp_path: Path, driver: Driver) 
     assert find_layout(tmp_path, "", running) == Layout(driver)
 
 
-@pytest.mark.parametrize("root", ["", "/kubelet"])
+@pytest.mark.parametrize("root", ["", "/kubelet", "/my-root"])
 @pytest.mark.parametrize("driver", Driver)
 @pytest.mark.parametrize("qos", Qos)
 def test_only_what_the_kubelet_rewrites_is_left_out(driver: Driver, root: str, qos: Qos) -> None:
