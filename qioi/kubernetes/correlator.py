@@ -146,7 +146,8 @@ class Correlator:
             return Write(key, "patch", "PATCH", series.path, body, STRATEGIC)
         self._number += 1
         pod = telling.pod
-        name = f"{pod.name[:200]}.{int(telling.wall * 1e6):x}{os.getpid() & 0xFFF:x}{self._number & 0xFFF:x}"
+        stem = pod.name[:200].rstrip("-.")  # neither may stand before the dot
+        name = f"{stem}.{int(telling.wall * 1e6):x}{os.getpid() & 0xFFF:x}{self._number & 0xFFF:x}"
         path = f"/api/v1/namespaces/{pod.namespace}/events"
         return Write(key, "post", "POST", path, {
             "apiVersion": "v1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -16,6 +17,8 @@ from qioi.kubernetes.pods import Pod, read_pod
 from qioi.show.snapshot import ComponentState
 
 NAME = "fab/peer0"
+#: What an object's name may be (RFC 1123).
+SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
 def pod(name: str = "peer0", uid: str | None = None) -> Pod:
@@ -117,6 +120,16 @@ def send(correlator: Correlator, now: float) -> list[tuple[str, int]]:
         correlator.sent(write, now)
         sent.append((write.method, write.body["count"]))
     return sent
+
+
+@pytest.mark.parametrize("end", ["-", "--", "."])
+def test_an_event_on_a_pod_with_a_long_name_has_a_name_that_the_server_takes(end: str) -> None:
+    """A pod's name has up to 253 characters."""
+    correlator = Correlator("n")
+    correlator.take(telling(pod("p" * (200 - len(end)) + end + "q" * 50, uid="a")))
+    write = correlator.next(0.0)
+    assert write is not None
+    assert SUBDOMAIN.fullmatch(write.body["metadata"]["name"])
 
 
 def test_a_pod_is_told_of_in_a_series_and_ever_more_rarely() -> None:
