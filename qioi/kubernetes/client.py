@@ -98,6 +98,7 @@ class Api:
         self._kept: http.client.HTTPConnection | None = None
         self._end = float("inf")  # the monotonic time by which requests have to end
         self._asking: threading.Thread | None = None
+        self._turn = threading.Lock()  # of whom _asking names: who is to be cut off keeps the connection until then
         self._interrupted: WeakSet[threading.Thread] = WeakSet()
         #: Requests made, by verb and by the answer's status.
         self.requests: Counter[tuple[str, str]] = Counter()
@@ -112,7 +113,8 @@ class Api:
         where = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else json.dumps(body).encode()
         with self._lock:
-            self._asking = threading.current_thread()
+            with self._turn:
+                self._asking = threading.current_thread()
             try:
                 answer = self._ask(method, where, data, kind)
                 content = answer.read(MAX_ANSWER + 1)
@@ -123,7 +125,8 @@ class Api:
                 self.requests[verb, "unreachable"] += 1
                 raise ApiError(f"{self._access.server}: {reason(error)}") from None
             finally:
-                self._asking = None
+                with self._turn:
+                    self._asking = None
         self.requests[verb, str(answer.status)] += 1
         if answer.status >= 300:
             raise ApiError(f"{method} {path}: {answer.status} {refusal(content)}", answer.status)
@@ -209,8 +212,9 @@ class Api:
     def interrupt(self, thread: threading.Thread) -> None:
         """Have a thread that ends make no more requests; one that waits for its answer fails."""
         self._interrupted.add(thread)
-        if self._asking is thread:
-            self._cut()
+        with self._turn:
+            if self._asking is thread:
+                self._cut()
 
     def close(self) -> None:
         """Close the connection for requests; a request that another thread waits for fails."""
@@ -263,8 +267,9 @@ class Api:
     def _cut(self) -> None:
         """Have the request that waits for an answer fail. Any thread may call this."""
         kept = self._kept
-        if kept is not None and kept.sock is not None:
-            cut(kept.sock)
+        connection = None if kept is None else kept.sock  # read once: the thread that asks may close it meanwhile
+        if connection is not None:
+            cut(connection)
 
     def _hang_up(self) -> None:
         if self._kept is not None:

@@ -72,3 +72,33 @@ def test_a_watch_whose_refusal_breaks_off_has_its_status(reset: bool, why: str) 
             api.watch(PATH, {})
         assert (str(refused.value), refused.value.status) == (f"watch {PATH}: 503 {why}", 503)
         assert dict(api.requests) == {("watch", "503"): 1}
+
+
+def test_a_thread_that_is_cut_off_makes_way_for_nobody_until_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer comes in the midst; the next thread's request over the same connection would be cut off instead."""
+    begun, over = threading.Event(), threading.Event()
+    busy: list[bool] = []
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            begun.set()
+            over.wait(60.0)
+            self.answer({})
+
+    with answering(Answer) as api:
+        asking = threading.Thread(target=api.request, args=("get", "GET", PATH, {}))
+
+        def look() -> None:
+            over.set()
+            asking.join(0.2)
+            busy.append(asking.is_alive())
+
+        monkeypatch.setattr(api, "_cut", look)
+        asking.start()
+        try:
+            begun.wait(60.0)
+            api.interrupt(asking)
+        finally:
+            over.set()
+            asking.join()
+        assert busy == [True]
