@@ -42,15 +42,21 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 STRATEGIC = "application/strategic-merge-patch+json"
 GONE = 410
+#: Most seconds for which a server is left alone that asks for it (RFC 9110: Retry-After).
+MOST_WAIT = 30.0
 
 Object = Mapping[str, Any]
 
 
 class ApiError(Exception):
-    """The API server did not answer, or refused. ``status`` is the HTTP status, 0 without an answer."""
+    """The API server did not answer, or refused. ``status`` is the HTTP status, 0 without an answer.
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    ``wait``: the seconds for which the server wants to be left alone, at most :data:`MOST_WAIT`; 0 if it does not say.
+    """
+
+    def __init__(self, message: str, status: int = 0, wait: float = 0.0) -> None:
         self.status = status
+        self.wait = wait
         super().__init__(message)
 
 
@@ -129,7 +135,7 @@ class Api:
                     self._asking = None
         self.requests[verb, str(answer.status)] += 1
         if answer.status >= 300:
-            raise ApiError(f"{method} {path}: {answer.status} {refusal(content)}", answer.status)
+            raise ApiError(f"{method} {path}: {answer.status} {refusal(content)}", answer.status, wait_of(answer))
         if len(content) > MAX_ANSWER:
             raise TooLargeError(f"{method} {path}: the answer has more than {MAX_ANSWER >> 20} MB")
         return decode(content)
@@ -196,7 +202,7 @@ class Api:
         if answer.status != 200:
             with closing(connection):
                 why = refusal(read_refusal(answer)) or answer.reason
-            raise ApiError(f"watch {path}: {answer.status} {why}", answer.status)
+            raise ApiError(f"watch {path}: {answer.status} {why}", answer.status, wait_of(answer))
         stream.settimeout(WATCH_SILENCE)
         return Watch(connection, stream, answer)
 
@@ -337,6 +343,12 @@ def read_refusal(answer: http.client.HTTPResponse) -> bytes:
         return error.partial
     except (OSError, http.client.HTTPException):
         return b""
+
+
+def wait_of(answer: http.client.HTTPResponse) -> float:
+    """Give the seconds for which a server wants to be left alone. A date is not gone by: clocks may differ."""
+    told = answer.getheader("Retry-After", "")
+    return min(MOST_WAIT, float(told)) if told.isdecimal() else 0.0
 
 
 def refusal(content: bytes) -> str:

@@ -123,17 +123,18 @@ class PolicyWatch:
     def _run(self) -> None:
         pause = RETRY
         while not self._stop.is_set():
-            pause = max(LEAST, EACH * size(self._listed.values())) if self._list() else min(RETRY_MAX, 2 * pause)
-            self._stop.wait(pause * random.uniform(0.5, 1.5))
+            wait = self._list()
+            pause = min(RETRY_MAX, 2 * pause) if wait is not None else max(LEAST, EACH * size(self._listed.values()))
+            self._stop.wait((wait or 0.0) + pause * random.uniform(0.5, 1.5))
 
-    def _list(self) -> bool:
-        """List all policies, as the server has them at hand; return whether it answered."""
-        problem, asked_at = None, time.monotonic()
+    def _list(self) -> float | None:
+        """List all policies, as the server has them at hand; ``None`` if it did, else for how long it is left alone."""
+        problem, wait, asked_at = None, 0.0, time.monotonic()
         try:
             objects, _ = self._api.list(PATH, {"resourceVersion": "0"}, slim_policy)
             listed = {key(one): one for one in objects}
         except ApiError as error:
-            problem = str(error)
+            problem, wait = str(error), error.wait
         except Exception as error:  # whatever the server sends must not end the thread
             log.exception("kubernetes policies")
             problem = f"{type(error).__name__}: {error}"
@@ -142,9 +143,10 @@ class PolicyWatch:
                 self._listed, self._listed_at = listed, asked_at
             self._problem = problem and outdated(problem)
             self._say()
-        if problem is None:
-            self._synced.set()
-        return problem is None
+        if problem is not None:
+            return wait
+        self._synced.set()
+        return None
 
     def _take(self, namespace: str, objects: Mapping[str, Object]) -> None:
         """Take over a namespace's policies from its reflector, which may also only have a problem to tell."""

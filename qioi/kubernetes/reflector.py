@@ -24,7 +24,8 @@ from qioi.kubernetes.client import GONE, Api, ApiError, Object, Watch
 log = logging.getLogger("qioi")
 
 #: Seconds before the first attempt, and most seconds between later ones, to reach a server that is away or ends each
-#: stream at once. Each pause varies at random by half.
+#: stream at once. Each pause varies at random by half, and begins after the time for which the server wants to be left
+#: alone.
 RETRY, RETRY_MAX = 0.5, 5.0
 #: Seconds in which a server sends what has changed while it was not followed.
 REPLAY = 5.0
@@ -100,12 +101,13 @@ class Reflector:
     def _run(self) -> None:
         pause = RETRY
         while not self._stop.is_set():
-            problem, began = None, time.monotonic()
+            problem, wait, began = None, 0.0, time.monotonic()
             try:
                 self._session()
                 if time.monotonic() - began > RETRY_MAX:
                     pause = RETRY  # the server ends every stream after some minutes
             except ApiError as error:
+                wait = error.wait
                 if error.status == GONE:
                     self._forget_version()
                 else:
@@ -116,7 +118,7 @@ class Reflector:
             if problem and not self._stop.is_set():
                 self.problem = outdated(problem)
                 self._tell_problem()
-            self._stop.wait(pause * random.uniform(0.5, 1.5))
+            self._stop.wait(wait + pause * random.uniform(0.5, 1.5))
             pause = min(RETRY_MAX, pause * 2)
 
     def _tell_problem(self) -> None:

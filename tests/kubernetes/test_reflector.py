@@ -17,7 +17,7 @@ from waiting import until
 
 import qioi.kubernetes.policy_watch
 import qioi.kubernetes.reflector
-from qioi.kubernetes.client import MAX_ANSWER, Api, ApiError
+from qioi.kubernetes.client import MAX_ANSWER, MOST_WAIT, Api, ApiError
 from qioi.kubernetes.policy_watch import Looks, PolicyWatch
 from qioi.kubernetes.reflector import Reflector
 
@@ -103,6 +103,47 @@ def test_whatever_is_made_of_the_policies_they_are_listed(monkeypatch: pytest.Mo
         watch.start()
         until(lambda: api.requests["list", "200"] > 2)
         assert (watch.wait(0), watch.problem) == (True, None)
+
+
+@contextmanager
+def refusing(part: str, told: str) -> Iterator[Api]:
+    """Serve one list, and refuse requests whose path and query have a part for the time that is told."""
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if part not in self.path:
+                self.answer(LIST)
+                return
+            self.send_response(429)
+            self.send_header("Retry-After", told)
+            self.end_headers()
+
+    with answering(Answer) as api:
+        yield api
+
+
+@pytest.mark.parametrize(("told", "wait"), [("20", 20.0), ("3600", MOST_WAIT), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0)])
+@pytest.mark.parametrize("part", ["limit=", "watch="])
+def test_a_server_that_wants_to_be_left_alone_is(
+    part: str, told: str, wait: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For half a minute at most; then all come at different times."""
+    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
+    with refusing(part, told) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
+        stop = reflector._stop = Pauses()
+        reflector.start()
+        until(lambda: len(stop.begun) > 0)
+        assert wait + 0.005 <= stop.begun[0] <= wait + 0.015
+
+
+def test_a_server_that_wants_to_be_left_alone_is_asked_for_no_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "RETRY", 0.01)
+    with refusing("limit=", "20") as api, closing(PolicyWatch(api, lambda *_: None)) as watch:
+        stop = watch._stop = Pauses()
+        watch.start()
+        until(lambda: len(stop.begun) > 0)
+        assert 20.01 <= stop.begun[0] <= 20.03
+        assert "429" in str(watch.problem)
 
 
 GONE_LINE = json.dumps(GONE).encode() + b"\n"
