@@ -73,8 +73,12 @@ def test_a_daemon_that_restores_all_ends_in_silence(lab: Lab, raised: Path, tmp_
     assert int(raised.read_text()) == ORIGINAL
 
 
-def test_a_daemon_that_is_ended_before_it_has_begun_has_changed_nothing(lab: Lab, tmp_path: Path) -> None:
+def test_a_daemon_that_is_ended_before_it_has_begun_has_changed_nothing(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a busy host a measurement of a second may be over before the interpreter has loaded it."""
+    (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(1000)\n")  # it gets no farther
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     lab.tree.create()
     with Daemon(lab, "", tmp_path) as daemon:
         pass
