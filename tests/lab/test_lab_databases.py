@@ -19,6 +19,7 @@ import psutil
 import pytest
 import yaml
 from metrics_page import parse_page
+from waiting import until
 
 from qioi.lab.daemon import daemon_config
 from qioi.lab.lab import Lab
@@ -262,19 +263,22 @@ def test_a_real_ring_serves_and_leaves_nothing(lab: Lab, base_port: int, tmp_pat
     assert first["kinds"]["insert"]["committed"] > 0
     assert commits(network) >= 50 + first["kinds"]["insert"]["committed"]
 
+    begun = commits(network) + 10
+
     def freeze() -> None:
         frozen = lab.tree.group("replica2")
-        time.sleep(2)
+        until(lambda: commits(network) >= begun, pause=0.2, what="the client inserts")
         frozen.signal(signal.SIGSTOP)
         time.sleep(4)  # a coordinator gives up after two
         frozen.signal(signal.SIGCONT)
 
     # Without the other half of the ring no insert is agreed on, and its coordinator does not know what became of it.
-    plan = LoadPlan(10, 0.1, rate=10, extra=("--workload", "insert", "--value-size", "100"))
+    # The client sends for much longer than the freeze lasts, which begins soon after the tenth insert.
+    plan = LoadPlan(20, 0.1, rate=10, extra=("--workload", "insert", "--value-size", "100"))
     found = driven(lab, tmp_path / "frozen", plan, freeze)
     assert found["lost_answers"] > 0
     assert found["unknown"] == 0  # it was asked at SERIAL, until it answered
-    assert found["committed"] + found["failed"] == 100
+    assert found["committed"] + found["failed"] == 200
     lab.down()
     assert not lab.tree.left()
     assert not lab.directory.exists()
