@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,9 +20,29 @@ from qioi.lab.orphan_cleanup import take_down
 PARENT = """
 import sys, time
 from qioi.processes.after_death import AfterDeath
-waits = AfterDeath([sys.executable, "-m", "qioi.lab.orphan_cleanup", *sys.argv[1:]])
+waits = AfterDeath([sys.executable, *sys.argv[1:]])
 print("up", flush=True)
 time.sleep(1000)
+"""
+#: What cleans up, in a hurry: a byte of a file for each try that fails.
+CLEANUP = """
+import sys
+from pathlib import Path
+from qioi.lab import lock, orphan_cleanup
+from qioi.processes.errors import LabError
+
+down = orphan_cleanup.Lab.down
+
+def counted(lab, **how):
+    try:
+        return down(lab, **how)
+    except LabError:
+        with open(sys.argv[3], "a") as failed:
+            failed.write("x")
+        raise
+
+orphan_cleanup.Lab.down, lock.PATIENCE, orphan_cleanup.PAUSES = counted, 0.05, (0.05,) * 10_000
+orphan_cleanup.take_down(Path(sys.argv[1]), sys.argv[2])
 """
 
 
@@ -36,15 +55,16 @@ def left(lab: Lab) -> Path:
 
 
 @pytest.mark.slow
-def test_it_tries_again_while_another_command_is_at_work(left: Path) -> None:
-    words = [str(left), marker_of(left)]
+def test_it_tries_again_while_another_command_is_at_work(left: Path, tmp_path: Path) -> None:
+    failed = tmp_path / "failed"
+    words = ["-c", CLEANUP, str(left), marker_of(left), str(failed)]
     with Lab(left).locked():
         parent = subprocess.Popen([sys.executable, "-c", PARENT, *words], stdout=subprocess.PIPE, text=True)
         assert parent.stdout is not None
         assert parent.stdout.readline() == "up\n"
         parent.kill()
         parent.communicate()
-        time.sleep(lock.PATIENCE + 2)  # longer than one try waits
+        until(lambda: failed.exists() and failed.stat().st_size >= 2)
         assert left.exists()
     until(lambda: not left.exists())
 
