@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -135,7 +134,7 @@ def test_a_server_that_comes_back_at_the_start_is_asked_again(
     with closing(Api(access)) as api, ThreadPoolExecutor(1) as pool:
         try:
             asked = pool.submit(resize_offer, True, api, 2 * PATIENCE)
-            time.sleep(1.0)
+            until(lambda: api.requests["get", "unreachable"], "it was asked in vain")
         finally:
             plane.start_server()  # not by a thread of its own: what is started ends with the thread that has started it
         assert asked.result().works
