@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from statistics import median
 from typing import Any
 
 import pytest
@@ -58,9 +59,22 @@ def throughput(site: Site) -> float | None:
     return found
 
 
-def as_shown(site: Site) -> bool:
+def as_shown(tps: float | None) -> bool:
     """Whether it is that of the 30 valid ones a second. On a busy host answers come late: not in every look."""
-    return 20 < (throughput(site) or 0) < 45
+    return 20 < (tps or 0) < 45
+
+
+def over_a_window(site: Site) -> float:
+    """The median of 20 periods, over the 6 s that a rate covers: one that is too high may be right for a moment."""
+    looks: dict[int, float] = {}
+
+    def are_enough() -> bool:
+        if status := site.status():
+            looks[status["totals"]["periods"]] = status["channels"][0]["throughput"] or 0.0
+        return len(looks) >= 20
+
+    until(are_enough, pause=0.3)
+    return median(looks.values())
 
 
 def source(site: Site, kind: str) -> dict[str, Any]:
@@ -71,7 +85,8 @@ def test_the_endpoint_speaks_while_it_answers_and_then_the_log(site: Site, peer:
     site.component("peer0")
     site.components[0]["metrics_url"] = peer.url
     process = site.start()
-    until(lambda: as_shown(site))  # nothing is in the log yet
+    until(lambda: as_shown(throughput(site)))  # nothing is in the log yet
+    assert as_shown(over_a_window(site))
     assert source(site, "metrics")["lines"] >= 2
     peer.shutdown()
     peer.server_close()
@@ -91,7 +106,8 @@ def test_a_channel_of_two_peers_counts_once(site: Site, peer: Peer) -> None:
         one |= {"metrics_url": peer.url, "source": "metrics"}
         one.pop("log", None)
     process = site.start()
-    until(lambda: as_shown(site))
+    until(lambda: as_shown(throughput(site)))
+    assert as_shown(over_a_window(site))
     assert [one["kind"] for one in (site.status() or {})["sources"]] == ["metrics", "metrics"]
     assert end(process)[0] == 0
 
