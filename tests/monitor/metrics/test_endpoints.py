@@ -204,6 +204,8 @@ def test_nobody_is_followed_elsewhere(head: bytes) -> None:
 
 def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    for exempts in ("no_proxy", "NO_PROXY"):  # may name this very host
+        monkeypatch.delenv(exempts, raising=False)
     with answering(fixed(rows("red", 5, 50))) as url, closing(channels(("peer0", url, ("red",)))) as metered:
         until(lambda: looks(metered) > 1)
 
