@@ -19,6 +19,10 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 COPIED = ("qioi", "controller", "monitor", "interference", "tests", "deploy/k8s/demo_k8s")
 #: Seconds for the tests of one mutant; one that hangs is noticed, too.
 PATIENCE = 300.0
+#: Seconds for such tests to take down what they have started.
+ENDING = 60.0
+#: Bytes of the tests' output that are told.
+TAIL = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +66,32 @@ def copy(folder: Path) -> None:
 
 
 def passes(folder: Path, tests: tuple[str, ...]) -> bool:
-    """Whether the tests pass there."""
+    """Whether the tests pass there. RuntimeError: they were not run, so that nothing is known."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not host", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            status = process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            end(process)
+        if status not in (0, 1):  # such as an error while tests are collected
+            output.seek(0)
+            said = output.read()[-TAIL:].decode(errors="replace")
+            raise RuntimeError(f"{' '.join(tests)}: pytest ended with status {status}:\n{said}")
+        return status == 0
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End tests that still run. Killed at once they would leave processes and control groups."""
+    process.terminate()
     try:
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=PATIENCE, check=False)
+        process.wait(ENDING)
     except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        process.kill()
+        process.wait()
 
 
 def survivors(mutants: list[Mutant], folder: Path) -> list[Mutant]:
@@ -79,7 +101,11 @@ def survivors(mutants: list[Mutant], folder: Path) -> list[Mutant]:
         file = folder / mutant.file
         text = file.read_text()
         file.write_text(mutant.mutated(text))
-        survives = passes(folder, mutant.tests)
+        try:
+            survives = passes(folder, mutant.tests)
+        except RuntimeError as error:
+            error.add_note(f"That was with the mutant {mutant.name!r}.")
+            raise
         file.write_text(text)
         print(f"{'SURVIVES' if survives else 'noticed '}  {mutant.name}", flush=True)
         if survives:
