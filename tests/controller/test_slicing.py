@@ -12,7 +12,7 @@ import pytest
 from running import Site
 from toy_daemon import ToySite, peer
 from toy_scheduler import DEFAULT
-from waiting import until
+from waiting import DIES_WITH_TEST, until
 
 from qioi.commands.explain import lines
 from qioi.controller.findings.limits import Reason
@@ -237,12 +237,13 @@ def test_after_a_kill_restore_puts_real_threads_back(site: Site) -> None:
         pytest.skip("this kernel has no slices (they are from 6.12 on)")
     group = site.component("peer0").parent
     site.state.mkdir()
-    worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    worker = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", "import time; time.sleep(1000)"])
     site.processes.append(worker)  # type: ignore[arg-type]
     (group / "cgroup.procs").write_text(str(worker.pid))
     before = kernel.read(worker.pid)
     path = str(group.relative_to(site.hierarchy.mount))
-    slicer = subprocess.Popen([sys.executable, "-c", SLICER, str(site.state), path], stdout=subprocess.PIPE, text=True)
+    command = [*DIES_WITH_TEST, sys.executable, "-c", SLICER, str(site.state), path]
+    slicer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     site.processes.append(slicer)
     assert slicer.stdout is not None
     assert slicer.stdout.readline() == "{'p': 400000}\n"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import until
+from waiting import DIES_WITH_TEST, until
 
 from qioi.interference import Report, Sysbench, parse_reports, rates, sysbench_binary, total_over_time
 from qioi.processes.errors import LabError
@@ -48,7 +48,7 @@ def test_none_outlives_a_killed_parent(tree: Tree, tmp_path: Path) -> None:
         "from qioi.processes.tree import Tree\n"
         f"Sysbench(Tree({tree.name!r}), 2, Path({str(tmp_path)!r})).start(); print(flush=True); time.sleep(1000)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    parent = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert parent.stdout is not None
     parent.stdout.readline()
     begun = len(tree.pids())

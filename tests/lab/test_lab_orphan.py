@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from waiting import PATIENCE, until
+from waiting import DIES_WITH_TEST, PATIENCE, until
 
 from qioi.lab import lock
 from qioi.lab.folder import MARKER, marker_of
@@ -57,9 +57,10 @@ def left(lab: Lab) -> Path:
 @pytest.mark.slow
 def test_it_tries_again_while_another_command_is_at_work(left: Path, tmp_path: Path) -> None:
     failed = tmp_path / "failed"
+    command = [*DIES_WITH_TEST, sys.executable, "-c", PARENT]
     words = ["-c", CLEANUP, str(left), marker_of(left), str(failed)]
     with Lab(left).locked():
-        parent = subprocess.Popen([sys.executable, "-c", PARENT, *words], stdout=subprocess.PIPE, text=True)
+        parent = subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True)
         assert parent.stdout is not None
         assert parent.stdout.readline() == "up\n"
         parent.kill()

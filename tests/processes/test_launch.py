@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from waiting import until
+from waiting import DIES_WITH_TEST, until
 
 from qioi.processes.launch import LAUNCH_FAILED, last_lines, launch
 from qioi.processes.tree import Tree
@@ -48,7 +48,7 @@ def test_a_child_dies_with_a_parent_that_is_killed(tree: Tree) -> None:
         f"launch(['sleep', '1000'], Tree({tree.name!r}).group('orphan'), die_with_parent=True)\n"
         "time.sleep(1000)\n"
     )
-    parent = subprocess.Popen([sys.executable, "-c", script])
+    parent = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", script])
     try:
         until(lambda: comm(group.pids()) == "sleep")
     finally:

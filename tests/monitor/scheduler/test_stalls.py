@@ -27,8 +27,9 @@ from qioi.monitor.scheduler.stalls import ASK_AGAIN, StallWatch, blocked_of, thr
 from qioi.show.explain import explain
 from qioi.show.metrics import render
 
-#: A parent in vfork(2) sleeps uninterruptibly until its child ends: blocked for real, and nothing is needed for it.
-BLOCKED = "import ctypes, time; ctypes.CDLL(None).vfork(); time.sleep(1000)"
+#: A parent in vfork(2) sleeps uninterruptibly until its child ends: blocked for real, and nothing is needed for it. The
+#: child ends with it (PR_SET_PDEATHSIG, SIGKILL).
+BLOCKED = "import ctypes, time; libc = ctypes.CDLL(None); libc.vfork(); libc.prctl(1, 9); time.sleep(1000)"
 PEER = Component("peer0", Role.PEER, "peer0")
 
 
@@ -36,7 +37,7 @@ PEER = Component("peer0", Role.PEER, "peer0")
 def test_a_thread_that_is_blocked_is_counted(site: Site) -> None:
     group = site.component("peer0").parent
     assert blocked_of(threads(group), Path("/proc")) == 0
-    process = subprocess.Popen([sys.executable, "-c", BLOCKED], process_group=0)
+    process = subprocess.Popen([*DIES_WITH_TEST, sys.executable, "-c", BLOCKED], process_group=0)
     site.processes.append(process)  # type: ignore[arg-type]
     (group / "cgroup.procs").write_text(str(process.pid))
     try:
