@@ -74,6 +74,7 @@ def test_a_link_of_another_user_is_not_followed(planted: Path) -> None:
         Lab(link)
 
 
+@pytest.mark.slow
 def test_nobody_else_sees_into_a_lab_s_folder(lab: Lab, base_port: int) -> None:
     lab.up(LabOptions(peers_per_org=1, orderers=1, consenter="solo", base_port=base_port))
     assert lab.directory.stat().st_mode & 0o777 == 0o700

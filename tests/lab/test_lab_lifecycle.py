@@ -66,6 +66,7 @@ def test_every_node_serves_from_a_group_of_its_own(lab: Lab, base_port: int) -> 
     assert not [pid for pid in pids if serving(pid)]
 
 
+@pytest.mark.slow
 def test_a_second_up_says_that_one_is_running(lab: Lab, base_port: int) -> None:
     lab.up(small(base_port))
     with pytest.raises(LabError, match="already running"):
@@ -73,6 +74,7 @@ def test_a_second_up_says_that_one_is_running(lab: Lab, base_port: int) -> None:
     assert all(entry.ready for entry in lab.status())
 
 
+@pytest.mark.slow
 def test_down_is_repeatable_and_says_when_there_is_nothing(lab: Lab, base_port: int) -> None:
     assert not lab.down()
     lab.up(small(base_port))
@@ -81,6 +83,7 @@ def test_down_is_repeatable_and_says_when_there_is_nothing(lab: Lab, base_port: 
     assert gone(lab)
 
 
+@pytest.mark.slow
 def test_ports_of_another_lab_are_not_mistaken_for_ones_own(lab: Lab, base_port: int, tmp_path: Path) -> None:
     lab.up(small(base_port))
     second = Lab(tmp_path / "second")
@@ -90,6 +93,7 @@ def test_ports_of_another_lab_are_not_mistaken_for_ones_own(lab: Lab, base_port:
     assert all(entry.ready for entry in lab.status())
 
 
+@pytest.mark.slow
 def test_a_node_that_fails_shows_its_log_and_takes_all_down(
     lab: Lab, base_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +121,7 @@ def test_a_node_that_never_serves_is_named(
     pytest.fail(f"another one is named: {caught.value}")
 
 
+@pytest.mark.slow
 def test_a_node_killed_later_is_seen(lab: Lab, base_port: int) -> None:
     lab.up(small(base_port))
     lab.check()
@@ -127,6 +132,7 @@ def test_a_node_killed_later_is_seen(lab: Lab, base_port: int) -> None:
     assert [entry.node.name for entry in lab.status() if not entry.ready] == ["orderer1"]
 
 
+@pytest.mark.slow
 def test_a_node_killed_on_purpose_is_not_missed(lab: Lab, base_port: int) -> None:
     lab.up(small(base_port))
     other = Lab(lab.directory)
@@ -147,6 +153,7 @@ def test_a_folder_with_other_files_is_refused_and_untouched(lab: Lab, base_port:
     assert precious.read_text() == "x"
 
 
+@pytest.mark.slow
 def test_down_may_keep_the_files(lab: Lab, base_port: int) -> None:
     network = lab.up(small(base_port))
     lab.down(keep_files=True)
@@ -157,6 +164,7 @@ def test_down_may_keep_the_files(lab: Lab, base_port: int) -> None:
         lab.up(small(base_port))
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_a_mount_is_emptied_and_stays(lab: Lab, base_port: int) -> None:
     lab.directory.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", str(lab.directory)], check=True)
@@ -169,6 +177,7 @@ def test_a_folder_that_is_a_mount_is_emptied_and_stays(lab: Lab, base_port: int)
         subprocess.run(["umount", "--lazy", str(lab.directory)], check=True)
 
 
+@pytest.mark.slow
 def test_down_finds_the_processes_of_a_lab_whose_folder_is_gone(lab: Lab, base_port: int) -> None:
     lab.up(small(base_port))
     subprocess.run(["rm", "-rf", str(lab.directory)], check=True)
@@ -208,6 +217,7 @@ def test_two_commands_at_once_do_not_mix(lab: Lab, base_port: int) -> None:
     assert gone(lab)
 
 
+@pytest.mark.slow
 def test_the_command_line_walks_through_a_whole_life(lab: Lab, base_port: int) -> None:
     where = ("--dir", str(lab.directory))
     assert run("status", *where)[0] == 1
