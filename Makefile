@@ -150,7 +150,7 @@ unit-python-outer: TESTS = tests $(addprefix --ignore=,$(INNER))
 
 unit-python-inner unit-python-outer:
 	@mkdir -p build
-	@$(BIN)/pytest -q -p no:cacheprovider -m 'not slow' $(TESTS) >build/$@.txt 2>&1 || { cat build/$@.txt; exit 1; }
+	@$(BIN)/pytest -q -p no:cacheprovider --durations 25 -m 'not slow' $(TESTS) >build/$@.txt 2>&1 || { cat build/$@.txt; exit 1; }
 	@echo "== $@: $$(tail -1 build/$@.txt)"
 
 unit-go: $(STAMPS)/modules-test
