@@ -2,8 +2,10 @@ package test
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,6 +42,24 @@ func (g *grid) refusedConfig(why string, args ...string) {
 	out, err := g.command(g.t.Context(), "config", append([]string{"--network", g.path("network.json"), "--signers", "OrdererMSP"}, args...)...).CombinedOutput()
 	require.Error(g.t, err, string(out))
 	assert.Contains(g.t, string(out), why)
+}
+
+// changeConsenters runs `qioi-ledger config` again for as long as it is refused because too few consenters are alive: the
+// leader misses one that has said nothing for ten ticks, as one that waits for a busy host's processor.
+func (g *grid) changeConsenters(args ...string) (said string) {
+	g.t.Helper()
+	g.eventually(strings.Join(args, " ")+" is accepted", func() bool {
+		out, err := g.command(g.t.Context(), "config", append([]string{"--network", g.path("network.json")}, args...)...).Output()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			require.Contains(g.t, string(exit.Stderr), "consenters that there would be are alive", "%s: %s", args, err)
+			return false
+		}
+		require.NoError(g.t, err)
+		said = string(out)
+		return true
+	})
+	return said
 }
 
 func (g *grid) members() (addresses []string) {
@@ -113,7 +133,7 @@ func TestConsentersChangeUnderLoad(t *testing.T) {
 	g.awaitLog(fourth, "is not one of the 3 consenters and follows them")
 	g.refusedConfig("certificate signed by unknown authority", "add-consenter", fourth, "--tls-cert", g.peerCertificate())
 	g.refusedConfig("one that the channel has is accepted", "remove-consenter", fourth)
-	assert.Contains(t, g.config("add-consenter", fourth), "configuration 1 is in force")
+	assert.Contains(t, g.changeConsenters("add-consenter", fourth), "configuration 1 is in force")
 	assert.Len(t, g.members(), 4)
 	g.awaitLog(fourth, "Taking snapshot at index")
 	g.progress("peer0-org1", 20)
@@ -136,14 +156,14 @@ func TestConsentersChangeUnderLoad(t *testing.T) {
 	_ = g.kill(killed, syscall.SIGTERM)
 	g.start(killed)
 	g.awaitReady(killed)
-	assert.Contains(t, g.config("rotate-consenter", killed), "configuration 2 is in force")
+	assert.Contains(t, g.changeConsenters("rotate-consenter", killed), "configuration 2 is in force")
 	g.level(killed, g.leader())
 	g.progress("peer0-org1", 20)
 
-	assert.Contains(t, g.config("remove-consenter", killed), "configuration 3 is in force")
+	assert.Contains(t, g.changeConsenters("remove-consenter", killed), "configuration 3 is in force")
 	g.awaitLog(killed, "is no longer a consenter and follows")
 	leader = g.leader()
-	assert.Contains(t, g.config("remove-consenter", leader), "configuration 4 is in force")
+	assert.Contains(t, g.changeConsenters("remove-consenter", leader), "configuration 4 is in force")
 	g.awaitLog(leader, "takes over")
 	g.awaitLog(leader, "is no longer a consenter and follows")
 	g.recovers("peer0-org1", "the leader has left")
@@ -233,7 +253,7 @@ func TestARemovedOrdererThatWasAway(t *testing.T) {
 	told := g.commits("--chaincode", "kv")
 	away := g.followers("")[0]
 	_ = g.kill(away, syscall.SIGKILL)
-	assert.Contains(t, g.config("remove-consenter", away), "configuration 1 is in force")
+	assert.Contains(t, g.changeConsenters("remove-consenter", away), "configuration 1 is in force")
 	told = append(told, g.commits("--chaincode", "kv")...)
 
 	second := g.followers("")[0]
@@ -251,7 +271,7 @@ func TestARemovedOrdererThatWasAway(t *testing.T) {
 	_ = g.kill(away, syscall.SIGKILL)
 	g.start(away)
 	g.awaitReady(away)
-	assert.Contains(t, g.config("add-consenter", away), "configuration 2 is in force")
+	assert.Contains(t, g.changeConsenters("add-consenter", away), "configuration 2 is in force")
 	g.awaitLog(away, "Taking snapshot at index")
 	told = append(told, g.commits("--chaincode", "kv")...)
 	g.level(away, g.leader())
@@ -268,11 +288,11 @@ func TestAConsenterThatWasAwayHearsOfNewcomers(t *testing.T) {
 	away := g.followers("")[0]
 	_ = g.kill(away, syscall.SIGKILL)
 	for range 2 {
-		g.config("add-consenter", g.addOrderer())
+		g.changeConsenters("add-consenter", g.addOrderer())
 	}
 	for _, name := range old {
 		if name != away {
-			g.config("remove-consenter", name)
+			g.changeConsenters("remove-consenter", name)
 			g.awaitLog(name, "is no longer a consenter and follows")
 		}
 	}
