@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -167,6 +168,20 @@ func TestCatchingUpOnAFullDiskEnds(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 }
 
+// untilSaid has a node fetch blocks until it has said a text, and a while more, and gives all that it has said.
+func untilSaid(t *testing.T, text string, fetch func(context.Context) error) string {
+	t.Helper()
+	return opstest.Watched(t, func(soFar func() string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var fetching sync.WaitGroup
+		fetching.Go(func() { _ = fetch(ctx) })
+		defer fetching.Wait()
+		defer cancel()
+		require.Eventually(t, func() bool { return strings.Contains(soFar(), text) }, patience, 10*time.Millisecond, text)
+		time.Sleep(time.Second) // it asks several times more, and might say more
+	})
+}
+
 // TestOneThatGetsNoBlocksSaysWhy, and says it once: a follower, and a consenter that catches up.
 func TestOneThatGetsNoBlocksSaysWhy(t *testing.T) {
 	c := newCluster(t, func(*setup.Options) {}) // nobody else runs
@@ -178,9 +193,7 @@ func TestOneThatGetsNoBlocksSaysWhy(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			node.channels[ch].answers = answers{}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			text := opstest.Logged(t, func() { _ = fetch(ctx) })
+			text := untilSaid(t, "no blocks from other orderers", fetch)
 			assert.Equal(t, 1, strings.Count(text, "no blocks from other orderers"), text)
 			for i := range 2 {
 				assert.Contains(t, text, c.node(i).Address+": ")

@@ -7,11 +7,18 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // Logged is what this process writes to stderr meanwhile.
 func Logged(t testing.TB, do func()) string {
+	t.Helper()
+	return Watched(t, func(func() string) { do() })
+}
+
+// Watched is the same. What goes on meanwhile may look, from any goroutine, at what has been written so far.
+func Watched(t testing.TB, do func(soFar func() string)) string {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	require.NoError(t, err)
@@ -23,8 +30,11 @@ func Logged(t testing.TB, do func()) string {
 		require.NoError(t, syscall.Close(before))
 	}()
 	require.NoError(t, syscall.Dup3(int(file.Fd()), syscall.Stderr, 0))
-	do()
-	raw, err := os.ReadFile(file.Name())
-	require.NoError(t, err)
-	return string(raw)
+	soFar := func() string {
+		raw, err := os.ReadFile(file.Name())
+		assert.NoError(t, err)
+		return string(raw)
+	}
+	do(soFar)
+	return soFar()
 }
