@@ -221,7 +221,7 @@ func TestWhatABrokerFindsTooLargeMayComeAgain(t *testing.T) {
 		brokers.KeepControl()
 		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.MessageTooLarge), nil, true
 	})
-	r, err := c.broadcast(t.Context(), 0, c.message(ch, "small"))
+	r, err := c.ask(0, c.message(ch, "small"))
 	require.NoError(t, err)
 	assert.Equal(t, commonpb.Status_SERVICE_UNAVAILABLE, r.Status)
 	assert.Contains(t, r.Info, kerr.MessageTooLarge.Message)
