@@ -96,7 +96,7 @@ func TestAbandonedTransactionsEndWithTheStream(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, _, _, err = f.simulate(context.Background(), "tx", "cc", "go")
 		return errors.Is(err, cchost.ErrFailed)
-	}, 30*time.Second, time.Millisecond)
+	}, longest, time.Millisecond)
 	require.ErrorContains(t, err, "anew")
 }
 
@@ -125,9 +125,9 @@ func TestAbandonedTransactionsTakeNoPlaces(t *testing.T) {
 		require.ErrorIs(t, put(strconv.Itoa(i)), cchost.ErrRunning)
 	}
 	release <- struct{}{} // one of them ends
-	require.Eventually(t, func() bool { return put("another") == nil }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return put("another") == nil }, longest, time.Millisecond)
 	close(release)
 	for i := range most {
-		require.Eventually(t, func() bool { return put(strconv.Itoa(i)) == nil }, 30*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return put(strconv.Itoa(i)) == nil }, longest, time.Millisecond)
 	}
 }

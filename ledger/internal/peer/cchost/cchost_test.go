@@ -84,7 +84,7 @@ func start(t *testing.T, config cchost.Config) *fixture {
 func (f *fixture) await(names ...string) *fixture {
 	f.t.Helper()
 	for _, name := range names {
-		require.Eventually(f.t, func() bool { return f.host.Connected(name) }, 30*time.Second, time.Millisecond)
+		require.Eventually(f.t, func() bool { return f.host.Connected(name) }, longest, time.Millisecond)
 	}
 	return f
 }
@@ -296,7 +296,7 @@ func TestCallersLearnAtOnceThatTheirChaincodeDied(t *testing.T) {
 	for range 3 { // the contracts still wait: only the broken stream can have ended the calls
 		require.ErrorIs(t, <-results, cchost.ErrTerminated)
 	}
-	require.Eventually(t, func() bool { return !f.host.Connected("probe") }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !f.host.Connected("probe") }, longest, time.Millisecond)
 	_, _, _, err := f.simulate(context.Background(), "4", "probe", "put", "a", "b")
 	require.ErrorIs(t, err, cchost.ErrNotConnected)
 	require.ErrorContains(t, err, "failed to execute transaction 4: chaincode probe")
@@ -337,7 +337,7 @@ func TestATransactionHasALimitOfTime(t *testing.T) {
 	require.Eventually(t, func() bool { // the stream serves on; on a busy machine 50 ms may be short
 		_, _, _, err := f.simulate(context.Background(), "2", "probe", "put", "a", "b")
 		return err == nil
-	}, 30*time.Second, time.Millisecond)
+	}, longest, time.Millisecond)
 }
 
 func TestMoreThanTheLimitIsRefused(t *testing.T) {
