@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from qioi.discovery.base import Found
@@ -326,7 +327,9 @@ class DockerDiscovery:
         """Say where a container's lines are, and how they are wrapped."""
         log_format = self._kind.formats.get(facts["HostConfig"]["LogConfig"]["Type"], "plain")
         if log_format == "journald":
-            return f"CONTAINER_ID_FULL={container} _UID=0", log_format  # written by the engine, which is root
+            # Lines are the engine's own: it writes as root, or a rootless one as the user whose socket it has.
+            writers = " ".join(f"_UID={one}" for one in sorted({0, Path(self._socket).stat().st_uid}))
+            return f"CONTAINER_ID_FULL={container} {writers}", log_format
         return (facts.get("LogPath") or None) if log_format != "plain" else None, log_format
 
     def _publish(self, problem: str | None, *, complete: bool = False) -> None:
