@@ -2,8 +2,9 @@
 
 Labels win over rules, rules over Fabric's names. Sources: Hyperledger Fabric's images are called
 ``hyperledger/fabric-peer`` and ``-orderer`` in every registry; the chaincode images that a peer builds are
-``dev-<peer>-<label>-<hash>`` (core/container/dockercontroller, 64 hexadecimal digits at the end); chaincode
-that is started as a service has ``ccaas`` in its name in Fabric's own samples. A peer's environment names its
+``<network>-<peer>-<label>-<hash>`` (core/container/dockercontroller, 64 hexadecimal digits at the end; the network is
+``dev`` unless ``CORE_PEER_NETWORKID`` says otherwise), and have a label with their language (core/chaincode/platforms);
+chaincode that is started as a service has ``ccaas`` in its name in Fabric's own samples. A peer's environment names its
 organisation (``CORE_PEER_LOCALMSPID``) and its state database (sampleconfig/core.yaml, ledger.state.couchDBConfig).
 """
 
@@ -23,6 +24,8 @@ THRESHOLD_LABEL = "io.qioi.threshold"
 IGNORE_LABEL = "io.qioi.ignore"
 BEST_EFFORT_LABEL = "io.qioi.best-effort"
 ORGANISATION_LABEL = "io.qioi.organisation"
+#: Fabric's own, on every chaincode image that a peer builds.
+_CHAINCODE_LABEL = "org.hyperledger.fabric.chaincode.type"
 #: What a label says that is there, and means no.
 _NO = ("false", "0", "no")
 
@@ -100,7 +103,9 @@ def recognise(
         return Recognised()
     problems: list[str] = []
     rule = next((rule for rule in rules if rule.matches(name, image)), None)
-    role = role_label(labels, problems) or (rule.role if rule else fabric_role(name, image) if fabric else None)
+    built = fabric and _CHAINCODE_LABEL in labels
+    own = Role.CHAINCODE if built else fabric_role(name, image) if fabric else None
+    role = role_label(labels, problems) or (rule.role if rule else own)
     if role is None:
         return Recognised(problems=tuple(problems), best_effort=is_set(labels, BEST_EFFORT_LABEL))
     if is_set(labels, BEST_EFFORT_LABEL):

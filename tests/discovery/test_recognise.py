@@ -10,6 +10,9 @@ from qioi.model import Role
 HASH = "0123456789abcdef" * 4
 
 
+BUILT = {"org.hyperledger.fabric.chaincode.type": "GOLANG", "org.hyperledger.fabric.version": "2.5.16"}
+
+
 @pytest.mark.parametrize(
     ("name", "image", "role"),
     [
@@ -32,6 +35,16 @@ HASH = "0123456789abcdef" * 4
 def test_fabrics_own_names(name: str, image: str, role: Role | None) -> None:
     assert recognise(name, image, {}).role is role
     assert recognise(name, image, {}, fabric=False).role is None
+
+
+@pytest.mark.parametrize("name", [f"prod-peer0.org1.example.com-basic_1.0-{HASH}", "renamed"])
+def test_chaincode_that_a_peer_has_built_is_known_by_its_label(name: str) -> None:
+    """Its name begins with the peer's `CORE_PEER_NETWORKID`, which is `dev` unless somebody sets it."""
+    image = f"prod-peer0.org1.example.com-basic_1.0-{HASH}-{HASH}"
+    assert recognise(name, image, BUILT) == Recognised(Role.CHAINCODE)
+    assert recognise(name, image, BUILT, fabric=False) == Recognised()
+    assert recognise(name, image, {**BUILT, "io.qioi.role": "client"}).role is Role.CLIENT
+    assert recognise(name, image, {"org.hyperledger.fabric.version": "2.5.16"}) == Recognised()  # Fabric's other images
 
 
 @pytest.mark.parametrize(
