@@ -344,9 +344,11 @@ def network_of(name: str, facts: Mapping[str, Any]) -> Network:
     """Read how a container is reached: its names in its networks, and the host's ports that lead to it.
 
     One in the host's network has the host's name, and engines tell no ports of it but those that its image exposes.
+    One in another container's (``container:ID``) has no networks of its own.
     """
     settings, config = facts.get("NetworkSettings") or {}, facts["Config"]
-    on_host = (facts.get("HostConfig") or {}).get("NetworkMode") == "host"
+    mode, _, other = str((facts.get("HostConfig") or {}).get("NetworkMode") or "").partition(":")
+    space, on_host = other if mode == "container" else str(facts.get("Id") or ""), mode == "host"
     everywhere = {name} if on_host else {name, str(config.get("Hostname") or name)}
     names: dict[str, frozenset[str]] = {}
     addresses = set()
@@ -359,7 +361,7 @@ def network_of(name: str, facts: Mapping[str, Any]) -> Network:
     ports = {str(port["HostPort"]) for ports in published for port in ports or ()}
     if on_host:
         ports = {str(port).partition("/")[0] for port in config.get("ExposedPorts") or ()}
-    return Network(names or {"": frozenset(everywhere)}, frozenset(ports), frozenset(addresses))
+    return Network(names or {space: frozenset(everywhere)}, frozenset(ports), frozenset(addresses), space)
 
 
 def pump(events: Events, waiting: queue.Queue[Mapping[str, Any] | None], missed: threading.Event) -> None:

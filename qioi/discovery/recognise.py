@@ -80,12 +80,14 @@ class Network:
     """How a container is reached.
 
     ``names`` are by network, since a name holds only inside its own. ``addresses`` are one host's, in all its networks;
-    ``ports`` are those of the host that are the container's own.
+    ``ports`` are those of the host that are the container's own. ``space`` names its network namespace, empty where it
+    is not known: containers that share one are reached by each other's names, and by ``localhost``.
     """
 
     names: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ports: frozenset[str] = frozenset()
     addresses: frozenset[str] = frozenset()
+    space: str = ""
 
     def is_reached(self, host: str, networks: Iterable[str]) -> bool:
         """Whether a host that is named in one of some networks is this container."""

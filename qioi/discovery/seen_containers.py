@@ -12,8 +12,10 @@ from qioi.discovery.base import Found
 from qioi.discovery.recognise import NOWHERE, Network
 from qioi.model import Component, Role
 
+#: What leads back into one's own network namespace.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 #: Names of the host that engines give to containers, and its own.
-HERE = frozenset({"localhost", "127.0.0.1", "[::1]", "host.docker.internal", "host.containers.internal"})
+HERE = LOOPBACK | {"host.docker.internal", "host.containers.internal"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +66,25 @@ def gather(sights: Iterable[SeenContainer], about: str, problem: str | None, *, 
 def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Component]]:
     """Give the peers that keep their state in each container, by the container's control group.
 
-    A database is found by a name that its container has in a network of the peer's, by its address or, where its host
-    is this one, by a port that leads to it.
+    A database is found by a name that its container has in a network of the peer's, by its address, by that of a
+    container whose network namespace it shares or, where its host is this one, by a port that leads to it.
     """
     places = [(one.component.cgroup, one.network) for one in sights if one.component is not None]
+    with_ports = [(group, network) for group, network in places if network.ports]
     here = frozenset[str]()
     found: dict[str, list[Component]] = {}
     for sight in sights:
         if sight.database is None or sight.component is None or sight.component.role is not Role.PEER:
             continue
         host, _, port = sight.database.rpartition(":")
-        named = [group for group, network in places if network.is_reached(host, sight.network.names)]
-        if not named:
+        named = {group: network for group, network in places if network.is_reached(host, sight.network.names)}
+        spaces = {one.space for one in named.values()} | ({sight.network.space} if host in LOOPBACK else set[str]())
+        beside = [group for group, network in places if network.space in spaces - {""}]
+        groups = {*named, *(group for group in beside if group != sight.component.cgroup)}
+        if not groups and with_ports:  # the host's names cost time
             here = here or names_of_this_host()
-            named = [group for group, network in places if host in here and port in network.ports]
-        for group in named:
+            groups = {group for group, network in with_ports if host in here and port in network.ports}
+        for group in groups:
             found.setdefault(group, []).append(sight.component)
     return found
 

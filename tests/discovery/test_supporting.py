@@ -124,3 +124,48 @@ def test_an_address_is_a_containers_in_every_network() -> None:
     """As that of a peer in the host's network names it."""
     couch = replace(database("couch"), network=Network({"fabric": frozenset()}, addresses=frozenset({"172.18.0.2"})))
     assert supporting(peer("p0", "172.18.0.2:5984", networks=("host",)), couch)
+
+
+def in_a_namespace(name: str, mode: str, *ports: str) -> Network:
+    """Give what an engine tells of a container in a bridge's network, or in another container's."""
+    bridged = {"fabric": {"Aliases": [name], "IPAddress": ""}}
+    return network_of(name, {
+        "Id": name,
+        "Config": {"Hostname": name},
+        "HostConfig": {"NetworkMode": mode},
+        "NetworkSettings": {
+            "Networks": bridged if mode == "fabric" else {},
+            "Ports": {"5984/tcp": [{"HostIp": "0.0.0.0", "HostPort": port} for port in ports]},
+        },
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("address", ["localhost:5984", "127.0.0.1:5984", "[::1]:5984", "p0:5984"])
+@pytest.mark.parametrize(
+    ("peers", "databases"),
+    [("fabric", "container:p0"), ("container:couch", "fabric"), ("container:infra", "container:infra")],
+)
+def test_a_database_that_shares_its_peers_network_namespace_is_beside_it(
+    address: str, peers: str, databases: str
+) -> None:
+    """As by Compose's `network_mode: service:peer0`, or in a pod of Podman's."""
+    node = replace(peer("p0", address), network=in_a_namespace("p0", peers))
+    couch = replace(database("couch"), network=in_a_namespace("couch", databases))
+    other = replace(database("other"), network=in_a_namespace("other", "container:p9"))
+    (found,) = supporting(node, couch, other)
+    assert (found.name, found.channels) == ("couch", ("red",))
+
+
+def test_another_peer_reaches_it_by_the_name_of_who_has_the_namespace() -> None:
+    couch = replace(database("couch"), network=in_a_namespace("couch", "container:p0"))
+    first = replace(peer("p0", None), network=in_a_namespace("p0", "fabric"))
+    second = replace(peer("p1", "p0:5984", ("blue",)), network=in_a_namespace("p1", "fabric"))
+    (found,) = supporting(first, second, couch)
+    assert (found.name, found.channels) == ("couch", ("blue",))
+
+
+def test_a_peer_alone_in_its_network_namespace_may_mean_the_hosts_port() -> None:
+    node = replace(peer("p0", "127.0.0.1:7984"), network=in_a_namespace("p0", "fabric"))
+    couch = replace(database("couch"), network=in_a_namespace("couch", "x", "7984"))
+    (found,) = supporting(node, couch)
+    assert found.name == "couch"
