@@ -20,9 +20,19 @@ from typing import Any
 
 from qioi.discovery.base import Found
 from qioi.discovery.cgroups import PROC, NoGroupError, container_group, sees_the_host, unseen
-from qioi.discovery.recognise import LOGGED, Recognised, Rule, organisation, recognise
+from qioi.discovery.recognise import (
+    LOGGED,
+    NOWHERE,
+    Network,
+    Recognised,
+    Rule,
+    may_support,
+    organisation,
+    recognise,
+    state_database,
+)
 from qioi.discovery.seen_containers import SeenContainer, gather
-from qioi.model import Component
+from qioi.model import Component, Role
 
 DEFAULT_STATE = "/run/containerd/io.containerd.runtime.v2.task"
 DOCKERS_NAMESPACE = "moby"
@@ -42,12 +52,17 @@ class NotYetError(Exception):
 
 @dataclass(slots=True)
 class Told:
-    """What a task's configuration says of it. ``missed``: looks in a row in which its process was not there."""
+    """What a task's configuration says of it.
+
+    A ``possible`` component is one only where a peer names it. ``missed``: looks in a row in which its process was not
+    there.
+    """
 
     name: str
     what: Recognised
     annotations: Mapping[str, str]
     environment: Mapping[str, str]
+    possible: bool = False
     missed: int = 0
 
 
@@ -129,10 +144,14 @@ class ContainerdDiscovery:
             return None
         pod, container = annotations.get(f"{_CRI}sandbox-name"), annotations.get(f"{_CRI}container-name")
         name = f"{pod}/{container}" if pod and container else task.name
-        what = recognise(name, annotations.get(f"{_CRI}image-name", ""), annotations, self._rules, self._fabric)
+        image = annotations.get(f"{_CRI}image-name", "")
+        what = recognise(name, image, annotations, self._rules, self._fabric)
+        possible = self._fabric and may_support(what, image, annotations)
+        if possible:
+            what = Recognised(Role.SUPPORT)
         if namespace := of_pod(task, annotations, "sandbox-namespace"):  # pods of two namespaces may have one name
             name = f"{namespace}/{name}"
-        return Told(name, what, annotations, environment_of(config))
+        return Told(name, what, annotations, environment_of(config), possible)
 
     def _meet(self, task: Path, told: Told) -> SeenContainer | None:
         """Give a task's component, or ``None`` if the task is no part of the ledger. NotYetError, OSError."""
@@ -153,6 +172,8 @@ class ContainerdDiscovery:
                 organisation=organisation(name, told.annotations, told.environment),
             ),
             what.threshold, problems, name,
+            database=state_database(told.environment) if what.role is Role.PEER else None,
+            network=network_of(told.annotations), possible=told.possible,
         )  # fmt: skip
 
     def _group(self, task: Path, told: Told) -> str:
@@ -211,6 +232,17 @@ def of_pod(task: Path, annotations: Mapping[str, str], key: str) -> str:
         return annotations_of(config_of(task.parent / sandbox)).get(f"{_CRI}{key}", "")
     except NotYetError:
         return ""
+
+
+def network_of(annotations: Mapping[str, str]) -> Network:
+    """Read how a container is reached: by those of its pod, whose containers share a network namespace and a name.
+
+    Names and addresses by which other pods reach it are the cluster's, and not told here.
+    """
+    sandbox = annotations.get(f"{_CRI}sandbox-id", "")
+    if not sandbox:
+        return NOWHERE
+    return Network({sandbox: frozenset({annotations.get(f"{_CRI}sandbox-name", "")})}, space=sandbox)
 
 
 def log_of(task: Path, annotations: Mapping[str, str]) -> str | None:

@@ -34,13 +34,11 @@ from qioi.discovery.engine import (
     SlowError,
 )
 from qioi.discovery.recognise import (
-    IGNORE_LABEL,
     LOGGED,
     Network,
     Recognised,
     Rule,
-    is_couchdb,
-    is_set,
+    may_support,
     organisation,
     recognise,
     state_database,
@@ -282,7 +280,7 @@ class DockerDiscovery:
         name, config = str(facts["Name"]).lstrip("/"), facts["Config"]
         labels, image = config.get("Labels") or {}, str(config["Image"])
         what = recognise(name, image, labels, self._rules, self._fabric)
-        possible = what == Recognised() and self._fabric and is_couchdb(image) and not is_set(labels, IGNORE_LABEL)
+        possible = self._fabric and may_support(what, image, labels)
         if possible:
             what = Recognised(Role.SUPPORT)
         if what.role is None and not what.best_effort:

@@ -178,6 +178,11 @@ def is_couchdb(image: str) -> bool:
     return repository(image).rpartition("/")[2] == _COUCHDB
 
 
+def may_support(what: Recognised, image: str, labels: Mapping[str, str]) -> bool:
+    """Whether a container that nothing else is known of is a component as soon as a peer names it."""
+    return what == Recognised() and is_couchdb(image) and not is_set(labels, IGNORE_LABEL)
+
+
 def state_database(environment: Mapping[str, str]) -> str | None:
     """Give the address of the CouchDB that a peer keeps its state in, ``HOST:PORT``; ``None`` where it uses none."""
     if environment.get("CORE_LEDGER_STATE_STATEDATABASE", "").lower() != "couchdb":

@@ -121,6 +121,38 @@ def test_whose_it_is_stands_in_its_environment(tasks: Tasks) -> None:
     assert component.organisation == "Org1MSP"
 
 
+COUCHDB = "docker.io/library/couchdb:3.3"
+
+
+def give_environment(task: Path, *env: str) -> None:
+    config = json.loads((task / "config.json").read_text())
+    config["process"] = {"env": list(env)}
+    (task / "config.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("address", ["", "localhost:5984", "peer0:5984"])
+def test_a_couchdb_in_the_pod_of_a_peer_that_names_it_serves_that_peer(tasks: Tasks, address: str) -> None:
+    peer = tasks.container("c1c1", "peer", PEER, "0.log")
+    named = (f"CORE_LEDGER_STATE_COUCHDBCONFIG_COUCHDBADDRESS={address}",) if address else ()
+    give_environment(peer, "CORE_PEER_LOCALMSPID=Org1MSP", "CORE_LEDGER_STATE_STATEDATABASE=CouchDB", *named)
+    tasks.container("d2d2", "db", COUCHDB, "0.log")
+    tasks.container("e3e3", "db", COUCHDB, "0.log", sandbox_id="5b5b", sandbox_name="shop")
+    tasks.task("f4f4", "container", {"io.qioi.ignore": "", f"{CRI}container-name": "x", f"{CRI}image-name": COUCHDB})
+    found = tasks.discovery(Rule(Role.PEER, image="*fabric-peer*", channels=("red",))).found()
+    database, _ = found.components
+    assert (database.name, database.role, database.channels) == ("peer0/db", Role.SUPPORT, ("red",))
+    assert (database.organisation, database.log, found.problems) == ("Org1MSP", None, {})
+
+
+def test_a_couchdb_that_no_peer_of_its_pod_names_is_a_neighbour(tasks: Tasks) -> None:
+    peer = tasks.container("c1c1", "peer", PEER, "0.log")
+    tasks.container("d2d2", "db", COUCHDB, "0.log")
+    assert [one.role for one in tasks.discovery().found().components] == [Role.PEER]
+    address = "CORE_LEDGER_STATE_COUCHDBCONFIG_COUCHDBADDRESS=couch.elsewhere:5984"
+    give_environment(peer, "CORE_LEDGER_STATE_STATEDATABASE=CouchDB", address)
+    assert [one.role for one in tasks.discovery().found().components] == [Role.PEER]
+
+
 def test_dockers_own_tasks_are_left_out(tasks: Tasks) -> None:
     tasks.task("c1c1", "container", {"io.qioi.role": "peer"}, namespace="moby")
     assert tasks.discovery().found().components == ()
