@@ -38,7 +38,8 @@ def engine(socket: str, kind: Kind) -> str:
         return f"{socket}, but the Docker SDK is not installed: {installs('docker')}"
     try:
         with closing(Engine(socket, TIMEOUT, kind)) as one:
-            whose = "Podman's: " if kind is DOCKER and one.is_podman() else ""
+            there = PODMAN if one.is_podman() else DOCKER
+            whose = "" if there is kind else f"{there.name.capitalize()}'s: "
             return f"{whose}{len(one.running())} running containers at {socket}"
     except RecordError as error:
         return str(error)

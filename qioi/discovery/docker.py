@@ -24,6 +24,7 @@ from qioi.discovery.cgroups import PROC, NoGroupError, container_group, unseen
 from qioi.discovery.engine import (
     DOCKER,
     EVENTS,
+    PODMAN,
     Engine,
     EngineError,
     EngineRefusedError,
@@ -152,9 +153,11 @@ class DockerDiscovery:
         """Listen, list, and follow for as long as the engine answers. EngineError."""
         engine = Engine(self._socket, kind=self._kind)
         try:
-            if self._kind is DOCKER and engine.is_podman():  # whose logs are wrapped otherwise under Docker's names
+            there = PODMAN if engine.is_podman() else DOCKER
+            if there is not self._kind:  # each wraps logs in its own way under names of drivers that both have
+                who, section = there.name.capitalize(), there.name
                 raise EngineUnsuitableError(
-                    f"{self._socket}: Podman answers there: accepted is the section podman, with this socket"
+                    f"{self._socket}: {who} answers there: accepted is the section {section}, with this socket"
                 )
             events = self._events = engine.events()
             self._follow(engine, events)

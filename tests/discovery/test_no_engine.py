@@ -56,7 +56,7 @@ def web(tmp_path: Path) -> Iterator[Web]:
     web.server_close()
 
 
-VERSION = {"ApiVersion": "1.41"}
+VERSION = {"ApiVersion": "1.41", "Components": [{"Name": "Podman Engine", "Version": "4.3.1"}]}
 NONSENSE = [
     {},
     {"/version": []},

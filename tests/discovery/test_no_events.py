@@ -31,6 +31,7 @@ def facts(name: str) -> dict[str, Any]:
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[ToyEngine]:
     engine = ToyEngine(tmp_path / "sock", {"a": facts("peer0")})
+    engine.runtime = "Podman Engine"
     yield engine
     engine.shutdown()
     engine.server_close()

@@ -17,7 +17,7 @@ from waiting import PATIENCE, until
 
 from qioi.discovery import available
 from qioi.discovery.docker import DockerDiscovery, pump
-from qioi.discovery.engine import PODMAN
+from qioi.discovery.engine import DOCKER, PODMAN, Kind
 
 #: Beyond what a kernel numbers processes with (PID_MAX_LIMIT, proc(5)).
 NOBODYS_PID = 5_000_000
@@ -64,13 +64,25 @@ def test_a_process_that_may_not_be_looked_at_is_said(tmp_path: Path, monkeypatch
         engine.server_close()
 
 
-def test_podman_under_dockers_name_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "runtime", "there"),
+    [(DOCKER, "Podman Engine", PODMAN), (PODMAN, "runc", DOCKER)],
+    ids=["docker", "podman"],
+)
+def test_an_engine_under_the_other_ones_name_is_said(tmp_path: Path, kind: Kind, runtime: str, there: Kind) -> None:
     """As the package podman-docker has it: its logs are wrapped otherwise than their driver's name says."""
     engine = ToyEngine(tmp_path / "sock", {})
-    engine.runtime = "Podman Engine"
+    engine.runtime = runtime
+    said = (
+        f"{engine.server_address}: {there.name.capitalize()} answers there: accepted is the section {there.name}, "
+        "with this socket"
+    )
     try:
-        with closing(DockerDiscovery(str(engine.server_address), 1)) as discovery:
-            until(lambda: "Podman answers there" in str(discovery.found().problems))
+        with closing(DockerDiscovery(str(engine.server_address), 1, kind=kind)) as discovery:
+            until(lambda: said in str(discovery.found().problems))
+        whose = f"{there.name.capitalize()}'s: 0 running containers at {engine.server_address}"
+        assert available.engine(str(engine.server_address), kind) == whose
+        assert not available.engine(str(engine.server_address), there).startswith(there.name.capitalize())
     finally:
         engine.shutdown()
         engine.server_close()
