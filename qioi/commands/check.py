@@ -16,7 +16,7 @@ import click
 import psutil
 
 from qioi.commands.failing import fail
-from qioi.commands.options import DEFAULT_CONFIG, text_option
+from qioi.commands.options import DEFAULT_CONFIG, absence, text_option
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.choose import choose_access
 from qioi.controller.levers.eevdf import SliceError
@@ -56,13 +56,13 @@ def command(path: Path | None, output: str) -> None:
 
     Exit status 1 if `qioi run` would not start with that configuration. Without any, this host alone is looked at.
     """
-    path = path or (DEFAULT_CONFIG if os.access(DEFAULT_CONFIG, os.F_OK) else None)
-    config, problems = survey(path) if path else (None, [])
+    none = None if path else absence(DEFAULT_CONFIG)
+    config, problems = survey(path or DEFAULT_CONFIG) if none is None else (None, [])
     facts = findings(config, problems)
     if output == "json":
         click.echo(json.dumps({"facts": facts, "problems": problems}, indent=2))
     else:
-        tell(facts, path, problems)
+        tell(facts, none, problems)
     if problems:
         fail(*problems)
 
@@ -78,12 +78,12 @@ def findings(config: Config | None, problems: list[str]) -> dict[str, Any]:
     return facts | meaning(config, hierarchy, problems) if config is not None else facts
 
 
-def tell(facts: dict[str, Any], path: Path | None, problems: list[str]) -> None:
-    """Print a line for each fact; problems go to standard error, at the end."""
+def tell(facts: dict[str, Any], none: str | None, problems: list[str]) -> None:
+    """Print a line for each fact, and why there is no configuration; problems go to standard error, at the end."""
     for key, value in facts.items():
         click.echo(f"{key}: {value}")
-    if path is None:
-        click.echo(f"configuration: none: {DEFAULT_CONFIG} does not exist, and -c names no other")
+    if none is not None:
+        click.echo(f"configuration: none: {none}, and -c names no other")
     elif not problems:
         click.echo("problems: none")
 

@@ -45,6 +45,17 @@ def configuration(path: Path) -> Config:
         fail(*error.problems)
 
 
+def absence(path: Path) -> str | None:
+    """Say why a file is not at hand: there is none, or this user may not look; ``None``: it is there."""
+    try:
+        path.stat()  # Path.exists() of some versions raises where this user may not look
+    except (FileNotFoundError, NotADirectoryError):
+        return f"{path} does not exist"
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return None
+
+
 def kept_for_leaders(floor: float, before: str) -> str:
     """Say what orderers keep for leaders lost, in defaults, after what goes before; nothing where no law raises it."""
     return f"{before}orderers keep {floor:g} times their default until it ends" if floor > 1 else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -32,8 +31,12 @@ def available() -> dict[str, str]:
 
 def engine(socket: str, kind: Kind) -> str:
     """Ask an engine at its usual place."""
-    if not os.access(socket, os.F_OK):  # Path.exists() raises where this user may not look
+    try:
+        Path(socket).stat()
+    except (FileNotFoundError, NotADirectoryError):
         return f"no engine: no {socket}"
+    except OSError as error:
+        return f"not known: {socket}: {error.strerror}"
     if find_spec("docker") is None:
         return f"{socket}, but the Docker SDK is not installed: {installs('docker')}"
     try:

@@ -56,6 +56,25 @@ def test_restore_and_check_go_by_the_usual_file(usual: Path) -> None:
     assert said.stdout == f"{usual.parent}/kept: nothing is to be restored\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_check_says_that_this_user_may_not_look_for_the_usual_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may well be there, as a package's folder of mode 0750 has it."""
+    (folder := tmp_path / "closed").mkdir(0o700)
+    file = folder / "qioi.yaml"
+    file.touch()
+    monkeypatch.setattr(check, "DEFAULT_CONFIG", file)
+    monkeypatch.setattr(check, "findings", lambda *_: {})  # the host is looked at by other tests
+    os.seteuid(NOBODY)
+    try:
+        said = CliRunner().invoke(main, ["check"])
+    finally:
+        os.seteuid(0)
+    assert (said.exit_code, said.stderr) == (0, "")
+    assert said.stdout == f"configuration: none: {file}: Permission denied, and -c names no other\n"
+
+
 def test_restore_takes_no_other_folder_where_the_usual_file_cannot_be_read(usual: Path) -> None:
     usual.write_text(f"state_dir: {usual.parent}/kept\nperiod: [\n")
     said = CliRunner().invoke(main, ["restore"])

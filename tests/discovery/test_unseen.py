@@ -114,7 +114,7 @@ def test_the_end_of_events_waits_for_nobody(count: int) -> None:
     assert missed.is_set() == (count > 0)
 
 
-def test_an_engine_in_a_folder_that_others_may_not_look_into_is_none_to_them(tmp_path: Path) -> None:
+def test_an_engine_in_a_folder_that_others_may_not_look_into_is_not_known_to_them(tmp_path: Path) -> None:
     """Podman's is root's alone, and `qioi check` is for any user."""
     if os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
@@ -125,4 +125,10 @@ def test_an_engine_in_a_folder_that_others_may_not_look_into_is_none_to_them(tmp
         said = available.engine(str(folder / "podman.sock"), PODMAN)
     finally:
         os.seteuid(0)
-    assert said == f"no engine: no {folder / 'podman.sock'}"
+    assert said == f"not known: {folder / 'podman.sock'}: Permission denied"
+
+
+@pytest.mark.parametrize("below", ["none", "file/sock"])
+def test_no_engine_is_where_there_is_nothing(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    assert available.engine(str(tmp_path / below), DOCKER) == f"no engine: no {tmp_path / below}"
