@@ -91,13 +91,16 @@ def places_in(problem: str, path: Path) -> bool:
 
 
 def folders_of(path: Path | None, state_dir: Path | None, record_dir: Path | None) -> tuple[Path, Path]:
-    """Give the folders of state and of records: those named, a configuration's, or end with what is wrong with it."""
-    if state_dir is not None:
+    """Give the folders of state and of records, or end with what is wrong with the file.
+
+    What is not named is a configuration's. Without any file, records belong to the state folder that is named.
+    """
+    if state_dir is not None and (record_dir is not None or path is None):
         return state_dir, record_dir or default_record_dir(state_dir)
     if path is None and os.access(DEFAULT_CONFIG, os.F_OK):
         path = DEFAULT_CONFIG  # one that cannot be read may name other folders than the usual ones
     state, _, records = known(path)
-    return state, record_dir or records
+    return state_dir or state, record_dir or records
 
 
 def socket_of(path: Path | None) -> Path:

@@ -26,7 +26,8 @@ UNANSWERED = 3
 
 @click.command()
 @click.option("-c", "--config", type=click.Path(path_type=Path),
-              help="Take both folders from this configuration.  [default: /etc/qioi/qioi.yaml]")  # fmt: skip
+              help="Take folders that are not named from this configuration.  "
+                   "[default: /etc/qioi/qioi.yaml, unless --state-dir is given]")  # fmt: skip
 @click.option("--state-dir", type=click.Path(path_type=Path), help="Where the journal is.")
 @click.option("--record-dir", type=click.Path(path_type=Path), help="Where the records of shares told to Docker are.")
 @click.option("--unless-kept", is_flag=True, help="Leave what a daemon with `on_exit: keep` has kept on purpose.")

@@ -11,7 +11,7 @@ from running import Site
 
 from qioi.cli import main
 from qioi.commands import check, options
-from qioi.commands.options import places
+from qioi.commands.options import folders_of, places
 from qioi.settings.documents import ConfigError
 
 NOBODY = 65534
@@ -79,6 +79,30 @@ def test_restore_takes_no_other_folder_where_the_usual_file_cannot_be_read(usual
     usual.write_text(f"state_dir: {usual.parent}/kept\nperiod: [\n")
     said = CliRunner().invoke(main, ["restore"])
     assert (said.exit_code, "YAML" in said.stderr) == (1, True), said.output
+
+
+def test_restore_takes_from_a_file_what_is_not_named(tmp_path: Path) -> None:
+    file, named, other = tmp_path / "qioi.yaml", tmp_path / "named", tmp_path / "other"
+    file.write_text("state_dir: kept\nrecord_dir: r\n")
+    assert folders_of(file, named, None) == (named, tmp_path / "r")
+    assert folders_of(file, None, other) == (tmp_path / "kept", other)
+    assert folders_of(file, named, other) == (named, other)
+    assert folders_of(None, named, None) == (named, named)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [(None, "No such file or directory"), ("record_dir: 3\n", "record_dir: 3")]
+)
+def test_restore_says_what_is_wrong_with_a_file_that_it_takes_a_folder_from(
+    tmp_path: Path, text: str | None, problem: str
+) -> None:
+    file = tmp_path / "qioi.yaml"
+    if text is not None:
+        file.write_text(text)
+    (tmp_path / "state").mkdir()
+    said = CliRunner().invoke(main, ["restore", "-c", str(file), "--state-dir", str(tmp_path / "state")])
+    assert (said.exit_code, said.stdout) == (1, "")
+    assert said.stderr.startswith(f"Error: {file}: {problem}: accepted")
 
 
 @pytest.mark.slow
