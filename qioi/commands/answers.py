@@ -1,4 +1,4 @@
-"""Answers of a daemon of another version, which may lack what a command shows of them."""
+"""Answers of a daemon, or of what is in its place: of another version, they may lack what a command shows of them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from qioi.commands.failing import fail
-from qioi.show.http import UnreachableError, get_json
+from qioi.model.names import in_one_line
+from qioi.show.http import RefusedError, UnreachableError, get_json
+
+
+def status_of(socket: Path) -> Any:
+    """Ask a daemon for all that it shows. UnreachableError: none answers, or something else than a daemon."""
+    try:
+        return get_json(socket, "/status")
+    except RefusedError as error:  # a daemon refuses no such question
+        said = in_one_line(str(error).strip()) or "without a word"
+        raise UnreachableError(f"{socket}/status: HTTP status 400: {said}") from None
 
 
 @contextmanager
@@ -33,6 +44,6 @@ def understood(socket: Path, *, raw: bool = True) -> Iterator[None]:
 def version_of(socket: Path) -> str | None:
     """Ask a daemon for its version; None where it says none."""
     try:
-        return str(get_json(socket, "/status")["version"])
+        return str(status_of(socket)["version"])
     except (UnreachableError, LookupError, TypeError):
         return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from qioi.commands.answers import understood
+from qioi.commands.answers import status_of, understood
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
 from qioi.commands.options import configuration, plain_console, right, socket_of, table_option
@@ -26,7 +26,7 @@ from qioi.monitor.profile.scheduling import Account, Recording, Row, by_componen
 from qioi.settings.config import Config, read_lab
 from qioi.settings.documents import ConfigError
 from qioi.settings.file import groups_pattern
-from qioi.show.http import UnreachableError, get_json
+from qioi.show.http import UnreachableError
 
 #: The role of a group that was named on the command line.
 OTHER = "other"
@@ -108,7 +108,7 @@ def of_configuration(config: Path | None, socket: Path | None, hierarchy: Hierar
     """Ask the daemon for its components; if none answers, look for what the configuration names."""
     where = socket or socket_of(config)
     try:
-        status = get_json(where, "/status")
+        status = status_of(where)
     except UnreachableError as error:
         if config is None or socket is not None:
             raise UnreachableError(f"{error} Name components by -c, --lab or --cgroup otherwise.") from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qioi.commands.answers import understood
+from qioi.commands.answers import status_of, understood
 from qioi.commands.failing import fail
 from qioi.commands.options import (
     config_option,
@@ -23,7 +23,7 @@ from qioi.commands.options import (
 )
 from qioi.model.names import few, printable
 from qioi.show.footnotes import footnotes, raised_above
-from qioi.show.http import UnreachableError, get_json
+from qioi.show.http import UnreachableError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,7 +41,7 @@ def command(config: Path | None, socket: Path | None, output: str) -> None:
     """Show channels, components, and what was decided last and why."""
     where = socket or socket_of(config)
     try:
-        document = get_json(where, "/status")
+        document = status_of(where)
     except UnreachableError as error:
         fail(str(error))
     if output == "json":

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
-from qioi.commands.answers import understood
+from qioi.commands.answers import status_of, understood
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
 from qioi.commands.options import config_option, plain_console, socket_of, socket_option
-from qioi.show.http import UnreachableError, get_json
+from qioi.show.http import UnreachableError
 
 
 @click.command()
@@ -36,7 +36,7 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
 
     where = socket or socket_of(config)
     try:
-        document = get_json(where, "/status")
+        document = status_of(where)
     except UnreachableError as error:
         fail(str(error))
     console = plain_console(140)
@@ -52,7 +52,7 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
             if number:
                 time.sleep(interval)
                 try:
-                    document = get_json(where, "/status")
+                    document = status_of(where)
                 except UnreachableError as error:
                     if number + 1 == count:
                         problem = str(error)

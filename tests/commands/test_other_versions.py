@@ -13,7 +13,7 @@ from msgspec import ValidationError
 
 from qioi.cli import main
 from qioi.show.connections import Service
-from qioi.show.http import serve_unix
+from qioi.show.http import Query, RefusedError, Routes, serve_unix
 
 COMMANDS = (["status"], ["top", "-n", "1"], ["explain", "peer0"], ["profile"])
 
@@ -41,6 +41,33 @@ def test_an_answer_of_the_same_version_is_never_excused(tmp_path: Path, command:
     with closing(daemon(socket, version("qioi"))):
         done = CliRunner().invoke(main, [*command, "--socket", str(socket)])
     assert isinstance(done.exception, ValidationError if command[0] == "explain" else KeyError)
+
+
+def refuse(_: Query) -> bytes:
+    raise RefusedError("<h1>Bad\nRequest</h1>\n")
+
+
+@pytest.mark.parametrize("command", ["status", "top", "profile"])
+def test_something_else_behind_the_socket_that_refuses_the_question_is_said_in_one_line(
+    tmp_path: Path, command: str
+) -> None:
+    socket = tmp_path / "sock"
+    with closing(serve_unix(socket, {"GET /status": ("text/html", refuse)})):
+        done = CliRunner().invoke(main, [command, "--socket", str(socket)])
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith(f"Error: {socket}/status: HTTP status 400: <h1>Bad")
+    assert ("Name components by" in done.stderr) == (command == "profile")
+
+
+def test_who_does_not_tell_its_version_excuses_no_answer(tmp_path: Path) -> None:
+    socket = tmp_path / "sock"
+    routes: Routes = {
+        "GET /explain": ("application/json", lambda _: b"{}"),
+        "GET /status": ("application/json", refuse),
+    }
+    with closing(serve_unix(socket, routes)):
+        done = CliRunner().invoke(main, ["explain", "peer0", "--socket", str(socket)])
+    assert isinstance(done.exception, ValidationError)
 
 
 @pytest.mark.parametrize("command", ["adopt", "mine"])
