@@ -23,7 +23,7 @@ from qioi.controller.levers.eevdf import SliceError
 from qioi.controller.levers.idle import FILE
 from qioi.controller.slicing import find_slices
 from qioi.daemon.discoveries import UnwatchableError, libraries, look
-from qioi.daemon.lock import is_held
+from qioi.daemon.lock import LockedError, LockError, TreeLock, is_held
 from qioi.discovery.available import available
 from qioi.discovery.cgroups import sees_the_host
 from qioi.kernel.errors import CgroupError
@@ -103,6 +103,7 @@ def meaning(config: Config, hierarchy: Hierarchy, problems: list[str]) -> dict[s
         problems.append(f"{config.file}: {error}")
     facts |= journal_facts(config.state_dir, problems)
     problems += obstacles(config)
+    problems += another_daemon(config, hierarchy)
     problems += libraries(config)
     if config.kubernetes is not None:
         facts |= cluster_facts(config.kubernetes, hierarchy, problems)
@@ -171,6 +172,18 @@ def obstacles(config: Config) -> Iterator[str]:
             serve_tcp(listen, port, {}).close()
         except BusyError as error:
             yield f"{config.file}: {error}"
+
+
+def another_daemon(config: Config, hierarchy: Hierarchy) -> Iterator[str]:
+    """Name the daemon with another state folder that keeps this one out. Asking excludes one that starts just then."""
+    if config.dry_run or is_held(config.state_dir):  # which changes nothing, or is this configuration's own
+        return
+    try:
+        TreeLock(hierarchy.mount).close()
+    except LockedError as error:
+        yield f"{error}; stop that one first"
+    except LockError as error:
+        yield str(error)
 
 
 def of_socket(config: Config) -> Iterator[str]:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ from click.testing import CliRunner
 
 from qioi.cli import main
 from qioi.commands import check
-from qioi.daemon.lock import HostLock
+from qioi.daemon.lock import HOST_LOCK, HostLock, TreeLock
 from qioi.kernel.errors import CgroupError
+from qioi.kernel.hierarchy import Hierarchy
 from qioi.settings.config import load_config
 from qioi.show.http import BusyError, serve_unix
 
@@ -89,6 +91,30 @@ def test_who_answers_without_the_lock_is_another_process(tmp_path: Path) -> None
                 f"metrics 127.0.0.1:{port}: Address already in use; name a free one with `metrics.port`, or 0 for none",
             ]
             HostLock(tmp_path).close()  # one has run, and has ended
+
+
+def test_a_daemon_with_another_state_folder_is_in_the_way_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (host := tmp_path / "host").mkdir()
+    monkeypatch.setenv(HOST_LOCK, str(host))
+    file = tmp_path / "qioi.yaml"
+    file.write_text("state_dir: state\nmetrics: {port: 0}\ndocker: {}\n")
+    config, hierarchy = load_config(file), Hierarchy(2, tmp_path)
+    running = f"{host}: a QiOi daemon is running already on this host (pid {os.getpid()}); stop that one first"
+    with closing(TreeLock(host)):
+        assert list(check.another_daemon(config, hierarchy)) == [running]
+        assert list(check.another_daemon(replace(config, dry_run=True), hierarchy)) == []
+        said = CliRunner().invoke(main, ["check", "-c", str(file)])
+        assert (said.exit_code, f"Error: {running}\n" in said.stderr) == (1, True)
+        config.state_dir.mkdir()
+        with closing(HostLock(config.state_dir)):  # that daemon is this configuration's own
+            assert list(check.another_daemon(config, hierarchy)) == []
+    for _ in range(2):  # asking leaves it free
+        assert list(check.another_daemon(config, hierarchy)) == []
+    TreeLock(host).close()
+    host.rmdir()
+    assert list(check.another_daemon(config, hierarchy)) == [f"{host}: No such file or directory: accepted is a folder"]
 
 
 @pytest.mark.parametrize(
