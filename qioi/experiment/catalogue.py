@@ -116,6 +116,7 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
     if spec.repeats < LEAST_REPEATS:
         yield f"repeats: {spec.repeats}: at least {LEAST_REPEATS} are accepted"
     yield from _check_arms(spec)
+    yield from _check_replicas(spec)
     yield from _check_loads(spec)
     yield from _check_times(spec)
     yield from (f"timing.{problem}" for problem in check_window(spec.loads, spec.timing.duration))
@@ -164,6 +165,17 @@ def _check_arms(spec: ExperimentSpec) -> Iterator[str]:
         if arm.protection is not None and arm.protection.law is not None:
             yield from (f"arms.{number}.protection.daemon.{one}" for one in _check_daemon(arm.protection.daemon))
             yield from (f"arms.{number}.protection.threshold: {one}" for one in _check_owed(spec, arm.protection))
+
+
+def _check_replicas(spec: ExperimentSpec) -> Iterator[str]:
+    """Refuse neighbours and protection beside replicas: `qioi-ledger bft-bench` runs as it is under every arm."""
+    benched = [f"network {name}, a {one.system}" for name, one in spec.networks.items() if one.system in BENCHED]
+    for number, arm in enumerate(spec.arms if benched else ()):
+        if arm.neighbours.count:
+            yield f"arms.{number}.neighbours: {arm.neighbours.count}: accepted are none beside {benched[0]}"
+        if (protection := arm.protection) is not None:
+            means = protection.law or protection.shares
+            yield f"arms.{number}.protection: {means}: accepted is none of {benched[0]}"
 
 
 def _check_owed(spec: ExperimentSpec, protection: ProtectionSpec) -> Iterator[str]:
