@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from qioi.experiment.errors import SpecError
-from qioi.experiment.form import checked
+from qioi.experiment.form import Strict, checked
 from qioi.experiment.metrics import SERIES, known_kind, known_metric, known_series, metric_names
 from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, ProtectionSpec
-from qioi.experiment.system import BENCHED, LoadSpec, NetworkSpec
+from qioi.experiment.system import BENCHED, DATABASES, LoadSpec, NetworkSpec
 from qioi.lab.caliper import PROGRESS_INTERVAL
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
 from qioi.lab.systems import LEDGERS
@@ -29,6 +30,13 @@ LEAST_REPEATS = 3
 TOLD_EVERY = PROGRESS_INTERVAL / 1000
 #: Ways to order that have a leader, and so followers.
 LED = ("raft", "bft", "zyzzyva")
+#: The keys that something reads, of networks by their system and of loads by their driver, where it is not nearly all.
+READ: Mapping[str, Collection[str]] = {
+    **dict.fromkeys(BENCHED, ("title", "system", "flags", "paper_size")),
+    **dict.fromkeys(DATABASES, ("title", "system", "nodes", "store", "channels", "chaincodes", "paper_size")),
+    "caliper": ("title", "driver", "benchmark", "round", "clients"),
+    "bench": ("title", "driver", "flags", "varied"),
+}
 
 
 @functools.cache
@@ -117,6 +125,7 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
         yield f"repeats: {spec.repeats}: at least {LEAST_REPEATS} are accepted"
     yield from _check_arms(spec)
     yield from _check_replicas(spec)
+    yield from _check_read(spec)
     yield from _check_loads(spec)
     yield from _check_times(spec)
     yield from (f"timing.{problem}" for problem in check_window(spec.loads, spec.timing.duration))
@@ -176,6 +185,26 @@ def _check_replicas(spec: ExperimentSpec) -> Iterator[str]:
         if (protection := arm.protection) is not None:
             means = protection.law or protection.shares
             yield f"arms.{number}.protection: {means}: accepted is none of {benched[0]}"
+
+
+def _check_read(spec: ExperimentSpec) -> Iterator[str]:
+    """Refuse what nothing would read, and the page would show as if it had been so."""
+    for name, network in spec.networks.items():
+        if (read := READ.get(network.system)) is not None:
+            yield from (f"networks.{name}.{one}" for one in _unread(network, read, f"system {network.system}"))
+    for name, load in spec.loads.items():
+        if (read := READ.get(load.driver)) is not None:
+            yield from (f"loads.{name}.{one}" for one in _unread(load, read, f"driver {load.driver}"))
+    for number, arm in enumerate(spec.arms):
+        if arm.protection is not None and arm.protection.shares is not None:
+            problems = _unread(arm.protection, ("shares",), "protection by shares")
+            yield from (f"arms.{number}.protection.{one}" for one in problems)
+
+
+def _unread(part: Strict, read: Collection[str], whose: str) -> Iterator[str]:
+    for key, value in part.model_dump(exclude_defaults=True).items():
+        if key not in read:
+            yield f"{key}: {json.dumps(value)}: {whose} does not read it: accepted are {', '.join(read)}"
 
 
 def _check_owed(spec: ExperimentSpec, protection: ProtectionSpec) -> Iterator[str]:

@@ -30,3 +30,102 @@ def test_replicas_have_neither_neighbours_nor_protection(document: dict[str, Any
     ]
     document["arms"], document["papers"] = document["arms"][:1], []
     assert load(document, tmp_path).arms[0].name == "alone"
+
+
+CALIPER = {"driver": "caliper", "benchmark": "simple", "round": "transfer", "clients": 2}
+#: A network and a load that drives it, by what does not read most of a ledger's keys.
+BESIDE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "caliper": ({"chaincodes": ["simple"]}, CALIPER),
+    "mysql": ({"system": "mysql", "chaincodes": ["kv"]}, {"rate": 30.0, "chaincode": "kv"}),
+    "cassandra": ({"system": "cassandra", "nodes": 2, "chaincodes": ["kv"]}, {"rate": 30.0, "chaincode": "kv"}),
+    "replicas": ({"system": "replicas", "flags": {"batch": 9}}, {"driver": "bench", "varied": 9.0}),
+    "simulation": ({"system": "simulation", "paper_size": True}, {"driver": "bench", "flags": {"batch": 9}}),
+}
+
+
+@pytest.fixture
+def alone(document: dict[str, Any]) -> dict[str, Any]:
+    """One arm, which any system can have."""
+    document["arms"], document["papers"] = document["arms"][:1], []
+    document["timing"]["duration"] = 4.0
+    return document
+
+
+def laid_out(document: dict[str, Any], beside: str, place: str, more: dict[str, Any]) -> dict[str, Any]:
+    network, load = BESIDE[beside]
+    parts: dict[str, dict[str, Any]] = {"networks": {"one": {**network}}, "loads": {"all": {**load}}}
+    for part in parts[place].values():
+        part |= more
+    return document | parts
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_what_is_read_is_accepted_and_so_are_defaults(alone: dict[str, Any], tmp_path: Path, beside: str) -> None:
+    load(laid_out(alone, beside, "networks", {"title": "one", "orgs": 2, "mode": "stream"}), tmp_path)
+    load(laid_out(alone, beside, "loads", {"title": "all", "queries": False}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("beside", "key", "value", "said"),
+    [
+        *(("caliper", *one) for one in (("accounts", 9, "9"), ("value_size", 9, "9"), ("hot_keys", 9, "9"))),
+        *(("caliper", *one) for one in (("hot_share", 0.5, "0.5"), ("read_share", 0.5, "0.5"), ("zipf", 0.5, "0.5"))),
+        *(("caliper", *one) for one in (("burst", 9, "9"), ("fresh", "process", '"process"'), ("of", "own", '"own"'))),
+        *(("caliper", *one) for one in (("queries", True, "true"), ("breakdown", True, "true"))),
+        *(("caliper", *one) for one in (("consistency", "one", '"one"'), ("chaincode", "simple", '"simple"'))),
+        *(("replicas", *one) for one in (("accounts", 9, "9"), ("benchmark", "simple", '"simple"'))),
+        *(("replicas", *one) for one in (("round", "transfer", '"transfer"'), ("workload", "put", '"put"'))),
+        ("simulation", "breakdown", True, "true"),
+    ],
+)
+def test_a_load_that_has_what_its_driver_does_not_read_is_refused(
+    alone: dict[str, Any], tmp_path: Path, beside: str, key: str, value: object, said: str
+) -> None:
+    driver, accepted = "bench", "title, driver, flags, varied"
+    if beside == "caliper":
+        driver, accepted = "caliper", "title, driver, benchmark, round, clients"
+    document = laid_out(alone, beside, "loads", {key: value})
+    expected = f"loads.all.{key}: {said}: driver {driver} does not read it: accepted are {accepted}"
+    assert problems(document, tmp_path) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("beside", "key", "value", "said"),
+    [
+        *((system, "orderers", 4, "4") for system in ("replicas", "simulation", "mysql", "cassandra")),
+        *((system, "orgs", 4, "4") for system in ("replicas", "mysql", "cassandra")),
+        *((system, "peers_per_org", 4, "4") for system in ("replicas", "mysql", "cassandra")),
+        *((system, "consenter", "bft", '"bft"') for system in ("replicas", "mysql", "cassandra")),
+        *((system, "mode", "block", '"block"') for system in ("replicas", "mysql", "cassandra")),
+        *((system, "workers", 4, "4") for system in ("replicas", "mysql", "cassandra")),
+        *((system, "runtime", "docker", '"docker"') for system in ("replicas", "mysql", "cassandra")),
+        ("replicas", "store", "disk", '"disk"'),
+        ("simulation", "chaincodes", ["kv"], '["kv"]'),
+        ("simulation", "channels", ["alpha"], '["alpha"]'),
+    ],
+)
+def test_a_network_that_has_what_its_system_does_not_read_is_refused(
+    alone: dict[str, Any], tmp_path: Path, beside: str, key: str, value: object, said: str
+) -> None:
+    accepted = "title, system, flags, paper_size"
+    if beside in ("mysql", "cassandra"):
+        accepted = "title, system, nodes, store, channels, chaincodes, paper_size"
+    document = laid_out(alone, beside, "networks", {key: value})
+    expected = f"networks.one.{key}: {said}: system {beside} does not read it: accepted are {accepted}"
+    assert problems(document, tmp_path) == [expected]
+
+
+def test_blocks_of_a_system_without_orderers_are_refused(alone: dict[str, Any], tmp_path: Path) -> None:
+    document = laid_out(alone, "mysql", "networks", {"mode": "block", "messages": 10})
+    assert [problem.split(":")[0] for problem in problems(document, tmp_path)] == [
+        "networks.one.mode",
+        "networks.one.messages",
+    ]
+
+
+def test_shares_by_hand_have_no_period(document: dict[str, Any], tmp_path: Path) -> None:
+    document["arms"][2]["protection"] = {"shares": 5120, "period": 0.1}
+    expected = "arms.2.protection.period: 0.1: protection by shares does not read it: accepted are shares"
+    assert problems(document, tmp_path) == [expected]
+    document["arms"][2]["protection"] = {"shares": 5120, "period": 1.0}
+    load(document, tmp_path)
