@@ -12,7 +12,8 @@ from pathlib import Path
 from qioi.experiment.errors import SpecError
 from qioi.experiment.form import Strict, checked
 from qioi.experiment.metrics import SERIES, known_kind, known_metric, known_series, metric_names
-from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, ProtectionSpec
+from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, GoalSpec, ProtectionSpec, SentenceSpec
+from qioi.experiment.summary import ABSOLUTE
 from qioi.experiment.system import BENCHED, DATABASES, LoadSpec, NetworkSpec
 from qioi.lab.caliper import PROGRESS_INTERVAL
 from qioi.lab.caliper_files import Overrides, benchmark, find_benchmark, find_configs
@@ -141,19 +142,33 @@ def check(spec: ExperimentSpec) -> Iterator[str]:
         yield from (f"standard.{problem}" for problem in check_window(spec.loads, short.duration))
     for number, figure in enumerate(spec.figures):
         yield from (f"figures.{number}.{problem}" for problem in _check_figure(spec, figure))
-    sentences = [("papers", number, one) for number, one in enumerate(spec.papers)]
-    for key, number, claim in [*sentences, *(("goals", number, one) for number, one in enumerate(spec.goals))]:
-        places = (
-            ("arm", claim.arm, _arms(spec)),
-            ("of", claim.of, _arms(spec)),
-            ("network", claim.network, set(spec.networks)),
-            ("of_network", claim.of_network, set(spec.networks)),
-            ("load", claim.load, set(spec.loads)),
-            ("of_load", claim.of_load, set(spec.loads)),
-        )
-        yield from _unknown(f"{key}.{number}", places)
-        if not known_metric(claim.metric):
-            yield f"{key}.{number}.metric: {_unknown_metric(claim.metric)}"
+    for key, number, claim in _claims(spec):
+        yield from (f"{key}.{number}.{problem}" for problem in _check_claim(spec, claim))
+
+
+def _claims(spec: ExperimentSpec) -> Iterator[tuple[str, int, SentenceSpec]]:
+    yield from (("papers", number, one) for number, one in enumerate(spec.papers))
+    yield from (("goals", number, one) for number, one in enumerate(spec.goals))
+
+
+def _check_claim(spec: ExperimentSpec, claim: SentenceSpec) -> Iterator[str]:
+    places = (
+        ("arm", claim.arm, _arms(spec)),
+        ("of", claim.of, _arms(spec)),
+        ("network", claim.network, set(spec.networks)),
+        ("of_network", claim.of_network, set(spec.networks)),
+        ("load", claim.load, set(spec.loads)),
+        ("of_load", claim.of_load, set(spec.loads)),
+    )
+    yield from _unknown("", places)
+    if not known_metric(claim.metric):
+        yield f"metric: {_unknown_metric(claim.metric)}"
+    if claim.arm != spec.arms[0].name or (claim.of, claim.of_network, claim.of_load) != (None, None, None):
+        return
+    bounds_itself = isinstance(claim, GoalSpec) and claim.metric in ABSOLUTE
+    if not bounds_itself:
+        of_what = f"a goal about {', '.join(sorted(ABSOLUTE))}" if isinstance(claim, GoalSpec) else "none"
+        yield f"arm: {claim.arm}: it is compared with no arm: without of, of_network and of_load accepted is {of_what}"
 
 
 def _arms(spec: ExperimentSpec) -> set[str]:

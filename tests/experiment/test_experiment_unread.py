@@ -1,4 +1,4 @@
-"""What nothing would read in an experiment's file is refused before anything starts."""
+"""What nothing would read or judge in an experiment's file is refused before anything starts."""
 
 from __future__ import annotations
 
@@ -129,3 +129,32 @@ def test_shares_by_hand_have_no_period(document: dict[str, Any], tmp_path: Path)
     assert problems(document, tmp_path) == [expected]
     document["arms"][2]["protection"] = {"shares": 5120, "period": 1.0}
     load(document, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "claim", "accepted"),
+    [
+        ("papers", {"metric": "throughput", "value": 1.2}, "none"),
+        ("papers", {"metric": "goodput", "value": 1.2}, "none"),
+        (
+            "goals",
+            {"metric": "p95", "most": 1.3},
+            "a goal about goodput, neighbours.due, reaction, release, signatures",
+        ),
+    ],
+)
+def test_a_sentence_about_the_first_arm_says_of_what_its_ratio_is(
+    document: dict[str, Any], tmp_path: Path, key: str, claim: dict[str, Any], accepted: str
+) -> None:
+    """It would have been "not measured" for ever."""
+    document |= {"papers": [], "goals": [], key: [{"what": "x", "arm": "alone", **claim}]}
+    assert problems(document, tmp_path) == [
+        f"{key}.0.arm: alone: it is compared with no arm: without of, of_network and of_load accepted is {accepted}"
+    ]
+    for of in ({"of": "s1"}, {"of_network": "tiny"}, {"of_load": "slow"}):
+        load(document | {key: [{"what": "x", "arm": "alone", **claim, **of}]}, tmp_path)
+
+
+def test_a_goal_that_bounds_a_part_may_be_about_the_first_arm(document: dict[str, Any], tmp_path: Path) -> None:
+    document["goals"] = [{"what": "x", "metric": "goodput", "arm": "alone", "least": 97.0}]
+    assert load(document, tmp_path).goals[0].least == 97.0
