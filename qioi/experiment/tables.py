@@ -70,7 +70,14 @@ def entry(summary: Summary, cell: Cell, name: str) -> Entry:
     alone = of_alone(summary, cell, name)
     if ratio is None:  # what it is compared with was starved and has none; alone it had one
         return Entry(short(value.median), several, alone=alone)
-    return Entry(short(value.median), several, times(ratio.median), grade(name, ratio), alone)
+    graded = grade(name, ratio) if ratio.count == len(summary.counted) else ""
+    return Entry(short(value.median), several, ratio_of(ratio, summary), graded, alone)
+
+
+def ratio_of(ratio: Spread, summary: Summary) -> str:
+    """Format a ratio, with the number of its repeats where some have none: either of its two sides may be missing."""
+    some = some_of(ratio, summary)
+    return f"{times(ratio.median)} ({some})" if some else times(ratio.median)
 
 
 def some_of(value: Spread, summary: Summary) -> str:
@@ -85,7 +92,7 @@ def of_alone(summary: Summary, cell: Cell, name: str) -> str:
     if summary.alone.neighbours.count or cell.base in {None, alone} or not metric(name).better:
         return ""
     ratio = summary.ratio(cell, name, alone)
-    return times(ratio.median) if ratio else ""
+    return ratio_of(ratio, summary) if ratio else ""
 
 
 def grade(name: str, ratio: Spread) -> str:

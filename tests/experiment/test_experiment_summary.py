@@ -54,6 +54,21 @@ def test_a_ratio_to_alone_stands_also_where_the_arm_between_was_starved(plan: Pl
     assert (found.value, found.ratio, found.alone) == ("10.0", "", "1.00x")
 
 
+def test_a_ratio_of_some_repeats_says_so_and_is_not_coloured(plan: Plan, tmp_path: Path) -> None:
+    """The value is there in each repeat, and what it is compared with only in one."""
+    rows = [row(100, 50, 100) for _ in range(3)]
+    for cells in rows:
+        cells["tiny.slow.s1"].metrics["p95"] = 40.0
+    assert entry(summarise(tmp_path / "all", plan, *rows), plan.cells[2], "p95").grade == "good"
+    for cells in rows[:2]:
+        del cells["tiny.slow.s1"].metrics["p95"]
+    found = entry(summarise(tmp_path / "one", plan, *rows), plan.cells[2], "p95")
+    assert (found.value, found.spread, found.ratio) == ("10.0", "10.0 .. 10.0", "0.25x (in 1 of 3)")
+    assert (found.grade, found.alone) == ("", "1.00x")
+    del rows[2]["tiny.slow.alone"].metrics["p95"]
+    assert entry(summarise(tmp_path / "two", plan, *rows), plan.cells[2], "p95").alone == "1.00x (in 2 of 3)"
+
+
 def test_a_noisy_repeat_is_said_and_counts_for_no_median(plan: Plan, tmp_path: Path) -> None:
     summary = summarise(tmp_path, plan, row(100, 50, 100), row(1, 1, 1, steal=20.0), row(80, 40, 60))
     assert summary.value(summary.plan.cells[0], "throughput") == Spread(90, 80, 100, 2)
