@@ -99,8 +99,8 @@ class Summary:
 
     @property
     def calibrations(self) -> list[Calibration]:
-        """Give what was measured of the machine's speed; runs of earlier versions have nothing."""
-        return [repeat.calibration for repeat in self.repeats if repeat.calibration is not None]
+        """Give what was measured of the machine's speed in the repeats that count; earlier versions' have nothing."""
+        return [repeat.calibration for repeat in self.counted if repeat.calibration is not None]
 
     def title(self, cell: Cell, among: Sequence[Cell] = ()) -> str:
         """Name a cell by what distinguishes it from these, or from all others."""

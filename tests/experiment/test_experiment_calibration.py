@@ -48,6 +48,15 @@ def test_the_page_says_the_least_and_the_most(plan: Plan, tmp_path: Path) -> Non
     assert speed([FAST]).startswith("P-256 verification 50 us, ")
 
 
+def test_the_speed_in_a_repeat_that_was_left_out_is_left_out(plan: Plan, tmp_path: Path) -> None:
+    store = Store(tmp_path / "toy")
+    store.begin(plan, {}, HOST)
+    for number, (calibration, steal) in enumerate(((FAST, 0.0), (SLOW, 20.0)), 1):
+        store.folder(number).mkdir(parents=True)
+        store.finish(number, row(100, 50, 100, steal=steal), judged=True, calibration=calibration)
+    assert Summary(store).calibrations == [FAST]
+
+
 def test_repeats_of_earlier_versions_have_none(plan: Plan, tmp_path: Path) -> None:
     store = Store(tmp_path / "toy")
     store.begin(plan, {}, HOST)
