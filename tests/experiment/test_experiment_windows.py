@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from qioi.experiment import catalogue
+from qioi.experiment.standard import at_standard
+from qioi.lab.arms import BLOCK
 
 
 @pytest.mark.parametrize("name", catalogue.names())
@@ -15,3 +17,18 @@ def test_an_open_loop_has_goals_about_what_was_due_in_its_window(name: str) -> N
         load = spec.loads[goal.load or next(iter(spec.loads))]
         if load.driver == "load" and load.clients is None:
             assert not goal.metric.endswith("throughput"), goal.what
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_a_window_has_whole_timers_where_too_few_clients_fill_a_block(name: str) -> None:
+    """A lone client commits once in 2 s. In 5 s it has 2 commits or 3, and 2 are 20 % less than it does."""
+    whole = catalogue.find(name)
+    short, timing = at_standard(whole)
+    for spec, duration in ((whole, whole.timing.duration), (short, timing.duration)):
+        timers = {
+            network.timeout
+            for network in spec.networks.values()
+            for load in spec.loads.values()
+            if network.mode == "block" and load.clients is not None and load.clients < (network.messages or BLOCK)
+        }
+        assert [duration % timer for timer in timers if timer] == [0.0] * len(timers)
