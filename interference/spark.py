@@ -26,6 +26,8 @@ from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
 from qioi.processes.tree import Tree
 
+#: Those of a cluster's processes that hand work out: the sorting is done below the workers.
+MASTER, DRIVER = "spark-master", "spark-driver"
 #: Threads of each worker, as in the paper; its memory, and its executor's.
 WORKER_THREADS = 2
 WORKER_MEMORY = "1g"
@@ -69,7 +71,7 @@ class Spark(Processes):
 
     def __init__(self, tree: Tree, count: int, directory: Path, records: int | None = None) -> None:
         self._workers = tuple(f"spark-worker{index + 1}" for index in range(count))
-        super().__init__(tree, ("spark-master", *self._workers, "spark-driver"), directory)
+        super().__init__(tree, (MASTER, *self._workers, DRIVER), directory)
         self._records = records or RECORDS_PER_WORKER * count
         self._scratch = directory / "spark"
 
@@ -81,11 +83,9 @@ class Spark(Processes):
         for group in self.groups:
             group.create(DEFAULT_SHARES)
         port, page = free_ports(2)
-        self._launch(
-            home, "spark-master", "org.apache.spark.deploy.master.Master", "--port", port, "--webui-port", page
-        )
+        self._launch(home, MASTER, "org.apache.spark.deploy.master.Master", "--port", port, "--webui-port", page)
         master = f"spark://127.0.0.1:{port}"
-        self._wait(lambda: alive_workers(page) is not None, "Spark's master does not answer", "spark-master")
+        self._wait(lambda: alive_workers(page) is not None, "Spark's master does not answer", MASTER)
         for name in self._workers:
             folder = str(self._scratch / name)
             size = ("--cores", str(WORKER_THREADS), "--memory", WORKER_MEMORY, "--work-dir", folder)
@@ -94,7 +94,7 @@ class Spark(Processes):
         count = len(self._workers)
         self._wait(lambda: alive_workers(page) == count, f"not all of {count} Spark workers came", self._workers[-1])
         self._submit(home, master)
-        self._wait(lambda: bool(self.rounds()), "the Spark job does not finish its first round", "spark-driver")
+        self._wait(lambda: bool(self.rounds()), "the Spark job does not finish its first round", DRIVER)
 
     def start(self) -> None:
         """Let the job go on, round after round."""
@@ -147,7 +147,7 @@ class Spark(Processes):
         partitions = str(WORKER_THREADS * len(self._workers))
         words = [str(job), str(self._scratch), str(self._done), str(self._records), partitions]
         command = [str(home / "bin" / "spark-submit"), "--master", master, "--driver-memory", "512m", *flags, *words]
-        self._start("spark-driver", command, home)
+        self._start(DRIVER, command, home)
 
     def _start(self, name: str, command: list[str], home: Path) -> None:
         # What is killed leaves its temporary files. A worker tells its executors where they keep theirs, and goes by

@@ -16,7 +16,7 @@ import yaml
 from qioi.experiment.condense import CellFigures, Evidence, Traces, condense
 from qioi.experiment.drivers import Bundled, Caliper, Drive, Driver, Tenants
 from qioi.experiment.kinds import make_neighbours
-from qioi.experiment.neighbours import Neighbours, set_quota
+from qioi.experiment.neighbours import Neighbours, cap
 from qioi.experiment.orderers_on_disk import flushed
 from qioi.experiment.pin import Pin
 from qioi.experiment.places import scratch_of
@@ -68,7 +68,8 @@ class Measurement:
             neighbours = make_neighbours(spec, self._lab.tree, self._directory, scratch)
             stack.callback(neighbours.stop)
             neighbours.prepare()
-            self._cap(spec, neighbours)
+            if spec.quota is not None:
+                cap(spec.quota, neighbours)
             pin = self._pin(stack, spec, neighbours)
             daemon = self._protect(stack)
             driver = self._drive(stack)
@@ -94,12 +95,6 @@ class Measurement:
         )
         (self._directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n")
         return figures
-
-    def _cap(self, spec: NeighbourSpec, neighbours: Neighbours) -> None:
-        if spec.quota is not None:
-            cores = spec.quota * len(os.sched_getaffinity(0))
-            for group in neighbours.groups:
-                set_quota(group, cores / len(neighbours.groups))
 
     def _pin(self, stack: contextlib.ExitStack, spec: NeighbourSpec, neighbours: Neighbours) -> Pin | None:
         if spec.beside is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Protocol
 
+from qioi.interference.spark import DRIVER, MASTER
 from qioi.lab.figures import Series
 from qioi.processes.cgroups import Group
 
@@ -66,6 +68,17 @@ class Nobody:
     def over_time(self) -> Series:
         """Say that there is none."""
         return ()
+
+
+def cap(quota: float, neighbours: Neighbours) -> None:
+    """Cap the CPU time of all that work together, at this part of the host's, to equal parts.
+
+    Spark's master and driver have no part: they would leave the most of theirs, and the workers lack it.
+    """
+    named = zip(neighbours.names, neighbours.groups, strict=True)
+    working = [group for name, group in named if name not in {MASTER, DRIVER}]
+    for group in working:
+        set_quota(group, quota * len(os.sched_getaffinity(0)) / len(working))
 
 
 def set_quota(group: Group, cores: float) -> None:

@@ -33,10 +33,10 @@ NEIGHBOUR_KINDS = ("sysbench", "stress_memory", "stress_io", "spark", "programs"
 class NeighbourSpec(Strict):
     """The neighbours, in the paper's numbers (24 cores; see qioi.experiment.scale).
 
-    ``quota`` caps the CPU time of all of them together, as a part of the host's. They come during the warm-up and stay,
-    or come and go at these seconds of the measured window. ``beside`` a follower, they and the first orderer after a
-    leader, of those that lead nothing, have one CPU between them, to which they are pinned; their number is then that
-    of one CPU and is not scaled.
+    ``quota`` caps the CPU time of all of them together, of Spark that of its workers, as a part of the host's. They
+    come during the warm-up and stay, or come and go at these seconds of the measured window. ``beside`` a follower,
+    they and the first orderer after a leader, of those that lead nothing, have one CPU between them, to which they are
+    pinned; their number is then that of one CPU and is not scaled.
     ``programs`` are that many of ``command``, without a shell. Spark sorts so many ``records`` a round (0: 300,000 for
     each worker); its work is known where finished rounds fill half of the window. Each neighbour has so many
     ``shares``. In ``bouts`` of so many seconds they work, and are stopped for as long.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from waiting import until
 
 from qioi.experiment.kinds import make_neighbours, require
+from qioi.experiment.neighbours import Neighbours, cap
 from qioi.experiment.spec import NeighbourSpec
+from qioi.interference import Spark
 from qioi.interference.stress import parse_metrics
 from qioi.processes.cgroups import Group
 from qioi.processes.errors import LabError
@@ -24,6 +27,30 @@ WITH_CHILD = shlex.join([sys.executable, "-c", "import os, signal\nos.fork()\nsi
 
 def states(groups: tuple[Group, ...]) -> set[str]:
     return {psutil.Process(pid).status() for group in groups for pid in group.pids()}
+
+
+def quota_of(group: Group) -> int | None:
+    """Give a group's quota in microseconds of a period; ``None``: it has none."""
+    if group.hierarchy.version == 1:
+        written = (group.directories[0] / "cpu.cfs_quota_us").read_text().strip()
+    else:
+        written = (group.directories[0] / "cpu.max").read_text().split()[0]
+    return int(written) if written not in {"-1", "max"} else None
+
+
+def test_a_quota_is_split_over_those_that_work(tree: Tree, tmp_path: Path) -> None:
+    """Spark's master and driver hand work out: with a part each, one worker had a third of what was asked for."""
+    each = round(0.5 * len(os.sched_getaffinity(0)) * 100_000 / 2)
+    programs = make_neighbours(NeighbourSpec(programs=2, command="sleep 9"), tree, tmp_path)
+    cases: list[tuple[Neighbours, list[int | None]]] = [
+        (programs, [each, each]),
+        (Spark(tree, 2, tmp_path), [None, each, each, None]),
+    ]
+    for neighbours, quotas in cases:
+        for group in neighbours.groups:
+            group.create()
+        cap(0.5, neighbours)
+        assert [quota_of(group) for group in neighbours.groups] == quotas
 
 
 def test_programs_have_groups_of_their_own_and_end_with_their_children(tree: Tree, tmp_path: Path) -> None:
