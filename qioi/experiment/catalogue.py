@@ -225,9 +225,18 @@ def _unread(part: Strict, read: Collection[str], whose: str) -> Iterator[str]:
 def _check_owed(spec: ExperimentSpec, protection: ProtectionSpec) -> Iterator[str]:
     """Say where T cannot be known: Caliper's load has no rate, and no maximum is looked for with its contracts."""
     driven = [name for name, load in spec.loads.items() if load.driver == "caliper"]
-    if driven and not isinstance(protection.threshold, float) and "channels" not in protection.daemon:
+    if driven and not isinstance(protection.threshold, float) and not _says_owed(spec, protection.daemon):
         loads = ", ".join(driven)
         yield f"accepted is a number (tps) beside load {loads}: no maximum is looked for with the driver caliper"
+
+
+def _says_owed(spec: ExperimentSpec, laid_over: Mapping[str, object]) -> bool:
+    """Whether it has a T for every channel: of any other the daemon would be told one that nobody knows."""
+    said = laid_over.get("channels")
+    if not isinstance(said, dict):
+        return False
+    channels = [said.get(name) for network in spec.networks.values() for name in network.channels]
+    return all(isinstance(one, dict) and "threshold" in one for one in channels)
 
 
 def _check_daemon(laid_over: Mapping[str, object]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -131,10 +131,7 @@ class Measurement:
         document["period"] = protection.period
         if protection.k is not None:
             document["defaults"]["k"] = protection.k
-        for key, value in protection.daemon.items():
-            base = document.get(key)
-            document[key] = {**base, **value} if isinstance(base, dict) and isinstance(value, dict) else value
-        return yaml.safe_dump(document, sort_keys=False)
+        return yaml.safe_dump(laid_over(document, protection.daemon), sort_keys=False)
 
     def _drive(self, stack: contextlib.ExitStack) -> Driver:
         load = self._cell.load
@@ -199,6 +196,15 @@ class Measurement:
         """Give the seconds since the window began; less than any while the driver only prepares."""
         begun = driver.began()
         return float("-inf") if begun is None else time.time() - begun - self._cell.timing.warmup
+
+
+def laid_over(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:
+    """Lay a configuration over another one, at every depth: what it does not name stays, as a channel's T."""
+    found = dict(base)
+    for key, value in over.items():
+        before = found.get(key)
+        found[key] = laid_over(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+    return found
 
 
 def set_by_hand(stack: contextlib.ExitStack, group: Group, shares: int) -> None:

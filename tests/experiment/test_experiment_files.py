@@ -184,6 +184,8 @@ def test_what_is_not_accepted_is_said(
         ({"law": "adaptive", "threshold": 400}, True),
         ({"law": "adaptive", "daemon": {"slices": "auto"}}, False),
         ({"law": "adaptive", "daemon": {"channels": {"mychannel": {"threshold": "auto"}}}}, True),
+        ({"law": "adaptive", "daemon": {"channels": {"mychannel": {"beyond": "ledger"}}}}, False),
+        ({"law": "adaptive", "daemon": {"channels": {"other": {"threshold": "auto"}}}}, False),
         ({"shares": 4096}, True),
     ],
 )

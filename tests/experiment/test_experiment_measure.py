@@ -22,7 +22,7 @@ from qioi.experiment.drivers import (
     stages,
     together,
 )
-from qioi.experiment.measure import set_by_hand
+from qioi.experiment.measure import laid_over, set_by_hand
 from qioi.experiment.metrics import known_metric, metric
 from qioi.experiment.neighbours import Nobody, set_quota
 from qioi.experiment.plan import Cell
@@ -67,6 +67,25 @@ def test_shares_by_hand_go_back_and_hide_no_error_where_their_group_is_gone(tree
     with pytest.raises(LabError, match="peer2 ended"):
         measure()
     assert stays.shares() == 1024
+
+
+def test_what_an_arm_says_to_the_daemon_leaves_what_it_does_not_name() -> None:
+    """A channel's T, too, which the arm's `beyond` had dropped."""
+    base: dict[str, Any] = {
+        "period": 1.0,
+        "defaults": {"law": "adaptive"},
+        "channels": {"one": {"threshold": 9.0}, "two": {}},
+    }
+    said = {"one": {"beyond": "neighbours"}, "three": {"threshold": "auto"}}
+    over: dict[str, Any] = {"channels": said, "period": 0.5, "mine": ["x"]}
+    channels: dict[str, Any] = {
+        "one": {"threshold": 9.0, "beyond": "neighbours"},
+        "two": {},
+        "three": {"threshold": "auto"},
+    }
+    expected = {"period": 0.5, "defaults": {"law": "adaptive"}, "channels": channels, "mine": ["x"]}
+    assert laid_over(base, over) == expected
+    assert base["channels"] == {"one": {"threshold": 9.0}, "two": {}}
 
 
 TIMING = Timing(warmup=4.0, duration=10.0, cooldown=2.0)
