@@ -33,7 +33,7 @@ VISITS = DATA.with_name("visits")
 #: What `make experiments` keeps.
 EXPERIMENTS = ROOT / "docs" / "experiments"
 RUN_CODE = RunCode(ROOT, ROOT / "docs" / "figures" / "runs.json")
-EXPERIMENT_FIGURES = ExperimentDrawer(EXPERIMENTS, catalogue.names(), RUN_CODE.has_changed)
+EXPERIMENT_FIGURES = ExperimentDrawer(EXPERIMENTS, catalogue.bundled(), RUN_CODE.has_changed)
 
 
 def documents() -> list[Path]:

@@ -10,7 +10,8 @@
 
     Kafka agrees: <!-- outcome fig_9 -->4 of 5 sentences agree<!-- /outcome -->
 
-``claims`` are the papers' sentences and the project's goals beside what came out, ``values`` a row for each cell.
+``claims`` are the papers' sentences and the project's goals, as the experiment's file has them today, beside what came
+out of the kept run; ``values`` are a row for each cell.
 `make figures` fills them, and a test holds every document to the kept runs. The marks say which experiment was not
 kept.
 """
@@ -25,7 +26,7 @@ from published.documents import fill
 from qioi.experiment.calibration import speed
 from qioi.experiment.errors import SpecError
 from qioi.experiment.method import quiet_ones, warnings
-from qioi.experiment.spec import FigureSpec
+from qioi.experiment.spec import ExperimentSpec, FigureSpec, SentenceSpec
 from qioi.experiment.store import Store
 from qioi.experiment.summary import Summary
 from qioi.experiment.tables import Entry, Row, table
@@ -46,11 +47,11 @@ NOT_MEASURED = "not measured"
 class ExperimentDrawer:
     """Draws kept runs into documents.
 
-    ``known`` are the names of all experiments; a run of one may be missing. ``has_changed`` tells whether a run's code
-    is another one today.
+    ``known`` are all experiments by name; a run of one may be missing. ``has_changed`` tells whether a run's code is
+    another one today.
     """
 
-    def __init__(self, kept: Path, known: Sequence[str], has_changed: Callable[[Summary], bool]) -> None:
+    def __init__(self, kept: Path, known: Mapping[str, ExperimentSpec], has_changed: Callable[[Summary], bool]) -> None:
         self._kept = kept
         self._known = known
         self._has_changed = has_changed
@@ -74,6 +75,8 @@ class ExperimentDrawer:
                 found = Summary(store) if store.begun else None
             except SpecError as error:
                 raise ValueError(f"{document}: {'; '.join(error.problems)}") from error
+            if found is not None:
+                found.spec = said_today(found.spec, self._known[name])
             self._read[name] = found if found and found.repeats else None
         return self._read[name]
 
@@ -93,6 +96,20 @@ class ExperimentDrawer:
             except ValueError as error:
                 raise ValueError(f"{document}: experiment {found['name']}: {error}") from error
         return "\n".join([*lines, "", label(summary, self._has_changed(summary)), ""])
+
+
+def said_today(its: ExperimentSpec, today: ExperimentSpec) -> ExperimentSpec:
+    """Give a run's experiment with the sentences and goals that its file has today.
+
+    The file may have been mended since: what a paper does not say is none of its sentences. What is about cells that
+    the run does not have is not measured.
+    """
+    network, load = next(iter(today.networks)), next(iter(today.loads))
+
+    def placed(one: SentenceSpec) -> SentenceSpec:
+        return one.model_copy(update={"network": one.network or network, "load": one.load or load})
+
+    return its.model_copy(update={"papers": [*map(placed, today.papers)], "goals": [*map(placed, today.goals)]})
 
 
 def claims(summary: Summary) -> list[str]:
@@ -175,6 +192,7 @@ def outcome(summary: Summary) -> str:
         still = [f"{count} {word}" for word, count in rest.items() if count]
         parts.append(", ".join([f"{agree.count(True)} of {len(verdicts)} sentences agree", *still]))
     if reached:
-        parts.append(f"{reached.count(True)} of {len(reached)} goals reached")
+        unknown = f", {count} {NOT_MEASURED}" if (count := reached.count(None)) else ""
+        parts.append(f"{reached.count(True)} of {len(reached)} goals reached{unknown}")
     doubt = [] if summary.trusted else ["too noisy to be trusted"]
     return "; ".join([*(parts or ["measured"]), *doubt])

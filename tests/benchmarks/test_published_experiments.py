@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from publish import EXPERIMENT_FIGURES, documents
-from published.experiments import ExperimentDrawer
+from published.experiments import ExperimentDrawer, said_today
 from toy_experiment import DOCUMENT, filled, load, row
 
+from qioi.experiment import catalogue
 from qioi.experiment.plan import make_plan
 from qioi.experiment.store import Store
 
@@ -20,10 +21,11 @@ OUTCOME = "| toy | <!-- outcome toy --><!-- /outcome --> |\n"
 @pytest.fixture
 def drawer(tmp_path: Path) -> ExperimentDrawer:
     """A kept run of three repeats in which QiOi brings all of alone's throughput back, after one that was noisy."""
-    plan = make_plan(load({**DOCUMENT, "goals": [GOAL]}, tmp_path), 2)
+    spec = load({**DOCUMENT, "goals": [GOAL]}, tmp_path)
+    plan = make_plan(spec, 2)
     rows = [row(100, 1, 1, steal=20.0), row(100, 50, 100), row(100, 50, 98), row(100, 40, 90)]
     filled(Store(tmp_path / "kept" / "toy"), plan, rows)
-    return ExperimentDrawer(tmp_path / "kept", ["toy", "other"], lambda _: False)
+    return ExperimentDrawer(tmp_path / "kept", {"toy": spec, "other": spec}, lambda _: False)
 
 
 @pytest.mark.parametrize("document", documents(), ids=lambda file: file.name)
@@ -58,16 +60,48 @@ def test_a_sentence_that_was_not_measured_is_no_open_one(tmp_path: Path) -> None
     falls = {"what": "-30 %", "metric": "throughput", "arm": "s1", "value": 0.7}
     plan = make_plan(load({**DOCUMENT, "papers": [*DOCUMENT["papers"], unmeasured, falls]}, tmp_path), 2)
     filled(Store(tmp_path / "kept" / "toy"), plan, [row(100, 90, 100), row(100, 110, 130), row(100, 110, 130)])
-    drawn = ExperimentDrawer(tmp_path / "kept", ["toy"], lambda _: False).draw(OUTCOME, "page.md")
+    drawn = ExperimentDrawer(tmp_path / "kept", {"toy": plan.spec}, lambda _: False).draw(OUTCOME, "page.md")
     assert ">1 of 3 sentences agree, 1 open, 1 not measured<" in drawn
 
 
 def test_a_run_with_too_few_quiet_repeats_is_no_evidence(tmp_path: Path) -> None:
     plan = make_plan(load(DOCUMENT, tmp_path), 2)
     filled(Store(tmp_path / "kept" / "toy"), plan, [row(100, 50, 100)])
-    drawer = ExperimentDrawer(tmp_path / "kept", ["toy"], lambda _: False)
+    drawer = ExperimentDrawer(tmp_path / "kept", {"toy": plan.spec}, lambda _: False)
     assert "too noisy to be trusted" in drawer.draw(OUTCOME, "page.md")
     assert "agrees (not trusted)" in drawer.draw(CLAIMS, "page.md")
+
+
+def test_a_kept_run_is_judged_by_what_its_file_says_today(tmp_path: Path) -> None:
+    """A sentence that the paper does not have is gone, and one about an arm that the run did not have is marked."""
+    before = [*DOCUMENT["papers"], {"what": "ours", "metric": "throughput", "arm": "qioi", "value": 1.1}]
+    plan = make_plan(load({**DOCUMENT, "papers": before}, tmp_path), 2)
+    filled(Store(tmp_path / "kept" / "toy"), plan, [row(100, 50, 100)] * 3)
+    later = {"name": "later", "title": "later", "against": "alone"}
+    new = {"what": "a new arm", "metric": "throughput", "arm": "later", "least": 1.0}
+    arms, figures = [*DOCUMENT["arms"], later], DOCUMENT["figures"][:1]
+    today = load({**DOCUMENT, "arms": arms, "figures": figures, "goals": [GOAL, new]}, tmp_path)
+    drawer = ExperimentDrawer(tmp_path / "kept", {"toy": today}, lambda _: False)
+    assert ">1 of 1 sentences agree; 1 of 2 goals reached, 1 not measured<" in drawer.draw(OUTCOME, "page.md")
+    drawn = drawer.draw(CLAIMS, "page.md")
+    assert "| ours |" not in drawn
+    assert "| a new arm | goal: at least 1.000x | - | - | not measured |" in drawn
+
+
+def test_a_sentence_of_no_network_is_about_the_first_that_its_file_has_today(tmp_path: Path) -> None:
+    spec = load(DOCUMENT, tmp_path)
+    second = {"second": DOCUMENT["networks"]["tiny"], **DOCUMENT["networks"]}
+    today = load({**DOCUMENT, "networks": second, "figures": DOCUMENT["figures"][:1]}, tmp_path)
+    (paper,) = said_today(spec, spec).papers
+    assert (paper.network, paper.load, paper.value) == ("tiny", "slow", 1.2)
+    assert [one.network for one in said_today(spec, today).papers] == ["second"]
+
+
+def test_what_is_counted_of_kept_runs_is_in_their_files() -> None:
+    for summary in EXPERIMENT_FIGURES.summaries():
+        spec = catalogue.find(summary.spec.name)
+        assert [one.what for one in summary.spec.papers] == [one.what for one in spec.papers], spec.name
+        assert [one.what for one in summary.spec.goals] == [one.what for one in spec.goals], spec.name
 
 
 def test_drawing_again_changes_nothing(drawer: ExperimentDrawer) -> None:
