@@ -96,10 +96,10 @@ func (c *Core) follow(s *Stable) {
 	case c.Last < s.Seq || !known: // what comes next may lead there
 	case known && history == s.History:
 		c.believe(s.Seq)
-	case s.Seq <= c.Applied:
+	case s.Seq <= c.final:
 		c.Fault("the history up to entry %d is %s, a quorum has %s", s.Seq, history, s.History)
 	default:
-		c.astray(max(c.Applied, before))
+		c.astray(max(c.final, before)) // what is decided may wait here to be applied, for a fetch or for the ledger
 	}
 }
 

@@ -83,6 +83,8 @@ var mutants = []mutanttest.Mutant{
 		"if c.planned != nil && c.planned.held {\n			c.castConfirm(at)", "if false {\n			c.castConfirm(at)"),
 	mutanttest.New("a replica led astray forgets its view", "checkpoint.go",
 		"if c.Active && c.begun != nil && c.begun.Certificate.Seq <= c.Stable.Seq {", "if false {"),
+	mutanttest.New("a replica led astray forgets what is decided", "checkpoint.go",
+		"c.astray(max(c.final, before))", "c.astray(max(c.Applied, before))"),
 	mutanttest.New("what a view leaves out stays executed", "order.go",
 		"if keep < c.executed {", "if false {"),
 	mutanttest.New("checkpoints without a signature", "checkpoint.go",
