@@ -51,6 +51,8 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("responses of another history count", "settle.go",
 		"if v.cast && v.history == s.history {", "if v.cast {").
 		And("settle.go", "if history, known := c.historyAt(l.Seq); known && history == l.History {", "if _, known := c.historyAt(l.Seq); known {"),
+	mutanttest.New("a checkpoint ahead counts as history", "settle.go",
+		" || l.Seq > c.Last {", " {"),
 	mutanttest.New("transactions without a signature", "order.go",
 		"return e.Proper(", "return true || e.Proper("),
 	mutanttest.New("no high mark", "order.go",

@@ -179,7 +179,7 @@ func (c *Core) countLocals() {
 	var held []uint64
 	for i := range c.locals {
 		l := &c.locals[i]
-		if l.View != c.InView || l.Seq <= c.final {
+		if l.View != c.InView || l.Seq <= c.final || l.Seq > c.Last { // a checkpoint ahead may not be where this history leads
 			continue
 		}
 		if history, known := c.historyAt(l.Seq); known && history == l.History {
