@@ -112,6 +112,8 @@ var mutants = []mutanttest.Mutant{
 	mutanttest.New("a replica leaves a view alone", "suspect.go",
 		"	c.Broadcast(&Accuse{Epoch: c.Group.Epoch, View: c.InView})\n	c.join()\n",
 		"	c.Broadcast(&Accuse{Epoch: c.Group.Epoch, View: c.InView})\n	c.leave(c.InView + 1)\n"),
+	mutanttest.New("what is said again is not compared", "settle.go",
+		"		c.contradicts(m) // ", "		// "),
 	mutanttest.New("a leader's two orders prove nothing", "suspect.go",
 		"	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Active || !c.Member() || m.Histories[0] == m.Histories[1] {\n", "	if true {\n"),
 }

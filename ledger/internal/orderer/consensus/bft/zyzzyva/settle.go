@@ -56,22 +56,30 @@ func (c *Core) onResponse(from bft.ID, m *Response) {
 	}
 	at := c.Group.Index(from)
 	if c.round(m.Seq).votes[at].cast {
+		c.contradicts(m) // when it was cast, there may have been no order here to compare it with
 		return
 	}
 	if !c.Oracle.Verify(from, ResponseStatement(c.cfg.Domain, m.Epoch, m.View, m.Seq, m.History), m.Signature) {
 		return
 	}
 	c.rounds[m.Seq].votes[at] = vote{cast: true, seq: m.Seq, history: m.History, signature: bft.Kept(m.Signature)}
-	if s := c.slots[m.Seq]; s != nil && c.Active && m.Seq <= c.Last {
-		if from == c.Leader() {
-			c.settle(m.Seq)
-		}
-		if s.history != m.History && s.order != nil && len(m.Order) > 0 {
-			c.twoOrders(m.Seq, signed{s.history, s.order}, signed{m.History, m.Order})
-			return
-		}
+	if from == c.Leader() && m.Seq <= c.Last {
+		c.settle(m.Seq)
 	}
-	c.checkRound(m.Seq)
+	if !c.contradicts(m) {
+		c.checkRound(m.Seq)
+	}
+}
+
+// contradicts reports whether a response says that the leader has signed another history than the one that this replica has of
+// it. If the leader has, its view ends.
+func (c *Core) contradicts(m *Response) bool {
+	s := c.slots[m.Seq]
+	if s == nil || !c.Active || m.Seq > c.Last || s.history == m.History || s.order == nil || len(m.Order) == 0 {
+		return false
+	}
+	c.twoOrders(m.Seq, signed{m.History, m.Order}, signed{s.history, s.order})
+	return true
 }
 
 // equal are the signatures of a round that are of this replica's history.
