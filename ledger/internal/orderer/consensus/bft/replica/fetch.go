@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
 // fetch takes the blocks over that others have sealed.
@@ -43,16 +45,38 @@ func (n *Node) fetch(ctx context.Context, cert bft.Certificate) error {
 // brought names the transactions of sealed blocks, as many of the last as are remembered, and the cuts of these blocks
 // and of the one that was open here.
 func (n *Node) brought(from, to uint64) (txs, cuts []bft.Digest, err error) {
-	for number := to; number > from && len(txs) < kept; number-- {
-		block, err := n.host.Block(number - 1)
-		if err != nil {
-			return nil, nil, err
+	txs, first, err := n.newest(from, to, math.MaxInt)
+	for number := first; number < to; number++ {
+		cuts = append(cuts, bft.TxDigest(cutOf(number)))
+	}
+	return txs, append(cuts, bft.TxDigest(cutOf(from))), err
+}
+
+// newest names the transactions of sealed blocks, as many of the last as are remembered, from the first block that it has read
+// on. It reads a block more than most bytes of transactions. An error is of the block before the first.
+func (n *Node) newest(from, to uint64, most int) (txs []bft.Digest, first uint64, err error) {
+	for first = to; first > from && len(txs) < kept && most >= 0; first-- {
+		var block *commonpb.Block
+		if block, err = n.host.Block(first - 1); err != nil {
+			break
 		}
 		for _, tx := range slices.Backward(block.Data.GetData()) {
-			txs = append(txs, bft.TxDigest(tx))
+			txs, most = append(txs, bft.TxDigest(tx)), most-len(tx)
 		}
-		cuts = append(cuts, bft.TxDigest(cutOf(number-1)))
 	}
 	slices.Reverse(txs)
-	return txs, append(cuts, bft.TxDigest(cutOf(from))), nil
+	return txs, first, err
+}
+
+// mostRecalled is how many bytes of transactions are read at start: what is remembered of them at 4 KiB each.
+const mostRecalled = kept * 4 << 10
+
+// recallOrdered remembers what sealed blocks have. It may be brought here again, and this replica would wait for it, and give
+// up leaders who know better. What the open block has is applied again. A ledger may go on beside a block that it cannot read.
+func (n *Node) recallOrdered() {
+	txs, first, err := n.newest(1, n.host.Height(), mostRecalled)
+	if err != nil {
+		log.Warnf("[channel: %s] What is in blocks below [%d] may be ordered again: %s", n.settings.Channel, first, err)
+	}
+	n.oracle.remember(txs)
 }

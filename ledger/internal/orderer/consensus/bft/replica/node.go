@@ -205,6 +205,7 @@ func (n *Node) start() error {
 	}
 	n.learn(epoch)
 	n.seals.skip(n.host.Height())
+	n.recallOrdered()
 	state, err := n.standing(records)
 	if err != nil {
 		return err

@@ -1,0 +1,89 @@
+package replica
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/chain"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/votelog"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+)
+
+// again is a ledger that an orderer has when it starts again.
+type again struct{ *changed }
+
+func (again) SealBy(chain.Sealer)             {}
+func (again) Registry() prometheus.Registerer { return prometheus.NewRegistry() }
+
+// TestWhatIsOrderedIsKnownAfterARestart: a replica would otherwise wait for a transaction that is brought again, and give up
+// leaders who know better.
+func TestWhatIsOrderedIsKnownAfterARestart(t *testing.T) {
+	before, now := configured(t), configured(t)
+	host, settings := changedBy(t, before, now)
+	host.height = 3
+	host.blocks[2].Data = &commonpb.BlockData{Data: [][]byte{[]byte("tx")}}
+	settings.Channel, settings.Dir = "ch", t.TempDir()
+	votes, _, err := votelog.Open(settings.Dir, votelog.Options{})
+	require.NoError(t, err)
+	require.NoError(t, votes.Append([][]byte{pbft.EncodeRecord(&pbft.ViewRecord{Active: true})}))
+	require.NoError(t, votes.Close())
+
+	n, err := Open(settings, again{host}, ProtocolOfPBFT(settings))
+	require.NoError(t, err)
+	defer func() {
+		n.deadline.close()
+		_ = n.log.Close()
+	}()
+	require.NoError(t, n.start())
+	assert.True(t, n.oracle.Known(bft.TxDigest([]byte("tx"))))
+	assert.False(t, n.oracle.Known(bft.TxDigest([]byte("another"))))
+}
+
+// torn is a ledger of which some blocks cannot be read.
+type torn struct {
+	sealed
+	below uint64
+}
+
+func (t *torn) Block(number uint64) (*commonpb.Block, error) {
+	if number < t.below {
+		return nil, errors.New("it cannot be read")
+	}
+	return t.sealed.Block(number)
+}
+
+// TestOfALongLedgerTheNewestBlocksAreRead, as far as they can be: an orderer that starts is waited for.
+func TestOfALongLedgerTheNewestBlocksAreRead(t *testing.T) {
+	host := &torn{sealed: sealed{height: 10}}
+	tx := func(number uint64) []byte {
+		return append(make([]byte, 92), binary.BigEndian.AppendUint64(nil, number)...)
+	}
+	for number := range host.height {
+		host.blocks = append(host.blocks, &commonpb.Block{Data: &commonpb.BlockData{Data: [][]byte{tx(number)}}})
+	}
+	n := &Node{host: host, oracle: newOracle(consensus.Settings{}, host)}
+	for _, c := range []struct {
+		below, first uint64
+		most         int
+	}{{0, 1, 1 << 20}, {0, 6, 399}, {0, 5, 400}, {7, 7, 1 << 20}} {
+		host.below = c.below
+		txs, first, err := n.newest(1, host.height, c.most)
+		assert.Equal(t, c.below > 0, err != nil)
+		assert.Equal(t, c.first, first)
+		require.Len(t, txs, int(host.height-first))
+		for i := range txs {
+			assert.Equal(t, bft.TxDigest(tx(first+uint64(i))), txs[i])
+		}
+	}
+	n.recallOrdered()
+	assert.False(t, n.oracle.Known(bft.TxDigest(tx(6))))
+	assert.True(t, n.oracle.Known(bft.TxDigest(tx(7))))
+}
