@@ -87,3 +87,18 @@ func TestOfALongLedgerTheNewestBlocksAreRead(t *testing.T) {
 	assert.False(t, n.oracle.Known(bft.TxDigest(tx(6))))
 	assert.True(t, n.oracle.Known(bft.TxDigest(tx(7))))
 }
+
+// TestAllKnowTheSameTransactions, and not by when each has begun: one that has forgotten what the leader knows gives it up.
+func TestAllKnowTheSameTransactions(t *testing.T) {
+	id := func(i int) bft.Digest { return bft.TxDigest(binary.BigEndian.AppendUint64(nil, uint64(i))) }
+	for _, began := range []int{0, 7, kept} {
+		o := newOracle(consensus.Settings{}, nil)
+		for i := began; i < 2*kept+9; i++ {
+			o.remember([]bft.Digest{id(i), id(i)})
+		}
+		o.remember([]bft.Digest{id(2 * kept)})
+		assert.False(t, o.Known(id(kept+8)))
+		assert.True(t, o.Known(id(kept+9)))
+		assert.True(t, o.Known(id(2*kept+8)))
+	}
+}
