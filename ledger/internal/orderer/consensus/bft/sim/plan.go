@@ -159,6 +159,7 @@ func (p *plan) drawGroups(rng *rand.Rand) {
 	}
 	for range 1 + rng.IntN(3) {
 		next := slices.Clone(p.groups[len(p.groups)-1])
+		newest := next[len(next)-1] + 1
 		switch rng.IntN(4) {
 		case 0:
 			if len(next) > 4 {
@@ -167,14 +168,13 @@ func (p *plan) drawGroups(rng *rand.Rand) {
 			}
 		case 1: // one comes for another
 			at := rng.IntN(len(next))
-			next = append(slices.Delete(next, at, at+1), next[len(next)-1]+1)
+			next = append(slices.Delete(next, at, at+1), newest)
 		case 2:
-			next = append(next, next[len(next)-1]+1)
+			next = append(next, newest)
 		case 3:
-			next = append(next, next[len(next)-1]+1, next[len(next)-1]+2)
+			next = append(next, newest, newest+1)
 		}
-		slices.Sort(next)
-		p.groups = append(p.groups, slices.Compact(next))
+		p.groups = append(p.groups, next)
 	}
 }
 
