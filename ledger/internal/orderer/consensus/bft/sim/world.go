@@ -231,17 +231,19 @@ func (w *world) applied(n *node, seq uint64, entry *bft.Entry, state bft.Digest)
 			w.fail("%d applies %q, which no client has submitted", n.id, tx)
 			return
 		}
+		if !w.holds(tx, w.configs) {
+			w.fail("%d applies %q, which does not hold after %d configurations", n.id, tx, w.configs)
+			return
+		}
 		c.done = true
 	}
 	for _, c := range w.clients {
 		w.checkAccepted(c, seq)
 	}
 	if entry.Config {
-		if w.holds(entry.Txs[0], w.configs) {
-			w.configs++
-			w.members = membersOf(entry.Txs[0], w.members)
-			w.plan.joins(w, w.members)
-		}
+		w.configs++
+		w.members = membersOf(entry.Txs[0], w.members)
+		w.plan.joins(w, w.members)
 		for _, c := range w.clients {
 			if c.core != nil && !c.accepted {
 				w.ask(c) // a client is of one group
