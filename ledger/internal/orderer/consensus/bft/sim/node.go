@@ -32,8 +32,8 @@ type node struct {
 	durable  int                   // entries that are durably applied
 	members  []bft.ID
 	configs  int // that have come into force
-	fetching uint64
-	fetches  []bft.Fetch  // that wait for the one under way, where fetches take long
+	fetching bool
+	fetches  []bft.Fetch  // that wait for the one under way
 	ahead    []*bft.Entry // executed after those of state
 }
 
@@ -44,7 +44,7 @@ func (n *node) clock() bft.Time { return n.offset + time.Duration(float64(n.w.no
 func (n *node) start() {
 	n.up = true
 	n.life++
-	n.queue, n.writing, n.ticking, n.fetching, n.fetches, n.ahead = nil, 0, 0, 0, nil, nil
+	n.queue, n.writing, n.ticking, n.fetching, n.fetches, n.ahead = nil, 0, 0, false, nil, nil
 	state := bft.State{Applied: uint64(len(n.state))}
 	if last := len(n.entries); last > 0 {
 		state.Closed = n.entries[last-1].Config
@@ -262,43 +262,58 @@ func (n *node) add(e *bft.Entry) {
 	n.index(uint64(len(n.state)), e)
 }
 
-// fetch takes over the state of another replica that has it. A liar's is not what the certificate says.
+// fetch takes over the state of another replica that has it, once an earlier fetch has ended.
 func (n *node) fetch(f bft.Fetch) {
-	if n.fetching != 0 && n.w.plan.perEntry > 0 {
+	if n.fetching {
 		n.fetches = append(n.fetches, f)
 		return
 	}
-	n.fetching = f.Certificate.Seq
+	n.fetching = true
 	n.tryFetch(f)
 }
 
+// tryFetch asks one replica after another until one serves. That takes longer where many entries are missing.
 func (n *node) tryFetch(f bft.Fetch) {
 	w := n.w
-	lacks := max(0, int(f.Certificate.Seq)-len(n.state))
-	w.at(w.now+w.plan.delay(w.rng)*4+time.Duration(lacks)*w.plan.perEntry, event{node: n, do: func() {
-		seq := f.Certificate.Seq
-		if n.fetching != seq {
-			return
-		}
+	w.at(w.now+w.plan.delay(w.rng)*4, event{node: n, do: func() {
 		other := w.nodes[f.From[w.rng.IntN(len(f.From))]-1]
-		if !other.up || other.liar != nil || uint64(len(other.state)) < seq || other.state[seq-1] != f.Certificate.State || w.plan.cut(w.now, n.id, other.id) {
+		if !other.serves(n, f) {
 			n.tryFetch(f)
 			return
 		}
-		w.note("%d fetches up to %d", n.id, seq)
-		for i := uint64(len(n.state)); i < seq; i++ {
-			n.add(other.entries[i])
-			if n.liar == nil {
-				w.applied(n, i+1, other.entries[i], n.state[i])
+		lacks := max(0, int(f.Certificate.Seq)-len(n.state))
+		w.at(w.now+time.Duration(lacks)*w.plan.perEntry, event{node: n, do: func() {
+			if other.serves(n, f) {
+				n.fetched(f.Certificate.Seq, other)
+			} else {
+				n.tryFetch(f)
 			}
-		}
-		n.fetching, n.durable = 0, len(n.state)
-		if waiting := n.fetches; len(waiting) > 0 {
-			n.fetches = waiting[1:]
-			n.fetch(waiting[0])
-		}
-		n.step(bft.Fetched{Seq: seq})
+		}})
 	}})
+}
+
+// serves reports whether another replica can fetch the state of this one. A liar's is not what the certificate says.
+func (n *node) serves(to *node, f bft.Fetch) bool {
+	seq := f.Certificate.Seq
+	return n.up && n.liar == nil && uint64(len(n.state)) >= seq && n.state[seq-1] == f.Certificate.State &&
+		!n.w.plan.cut(n.w.now, n.id, to.id)
+}
+
+// fetched takes over the other's entries, and begins the next fetch that waits.
+func (n *node) fetched(seq uint64, other *node) {
+	n.w.note("%d fetches up to %d", n.id, seq)
+	for i := uint64(len(n.state)); i < seq; i++ {
+		n.add(other.entries[i])
+		if n.liar == nil {
+			n.w.applied(n, i+1, other.entries[i], n.state[i])
+		}
+	}
+	n.fetching, n.durable = false, len(n.state)
+	if waiting := n.fetches; len(waiting) > 0 {
+		n.fetches = waiting[1:]
+		n.fetch(waiting[0])
+	}
+	n.step(bft.Fetched{Seq: seq})
 }
 
 // send puts a message on its link.
