@@ -17,14 +17,14 @@ import (
 // votes need no execution. It catches up where it fetches faster than the others order. Where a new configuration comes, it votes
 // for no more than two windows until it has fetched that, and for all from then on.
 func TestALateReplicaVotes(t *testing.T) {
-	const interval, window, every = 16, 64, 20 * time.Millisecond
+	const interval, window, pending, every = 16, 64, 64, 20 * time.Millisecond
 	p := sim.Protocol{
 		New: func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
 			cfg := simConfig(id, group)
-			cfg.Interval, cfg.Window = interval, window
+			cfg.Interval, cfg.Window, cfg.Pending = interval, window, pending
 			return pbft.New(cfg, oracle, state, records)
 		},
-		HeldAtMost: 2*window + 1, PendingAtMost: 16 * simPending, Bound: 2 * time.Minute,
+		HeldAtMost: 2*window + 1, PendingOfEach: pending, Bound: 2 * time.Minute,
 	}
 	for _, c := range []struct {
 		late  int     // entries

@@ -57,6 +57,8 @@ var mutants = []mutanttest.Mutant{
 		" || s.preparedIn(c.InView) || s.unvoted {", " || s.preparedIn(c.InView) {"),
 	mutanttest.New("commits before they are durable", "order.go",
 		"	c.Persist(&PreparedRecord{", "	_ = (&PreparedRecord{"),
+	mutanttest.New("any number of transactions wait", "../pool/pool.go",
+		"u.txs >= p.limits.Txs || ", ""),
 	mutanttest.New("views left without a record", "viewchange.go",
 		"	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: view})\n", ""),
 	mutanttest.New("old view changes count", "newview.go",

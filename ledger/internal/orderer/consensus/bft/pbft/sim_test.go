@@ -25,13 +25,13 @@ func lying(told func(lies.Habit)) sim.Protocol {
 		Liar: func(rng *rand.Rand, id bft.ID, group bft.Group, oracle bft.Oracle) sim.Liar {
 			return liar.New(rng, lies.Config{ID: id, Domain: "ch", Group: group, Window: simWindow, Told: told}, oracle)
 		},
-		HeldAtMost: 2*simWindow + 1, PendingAtMost: 16 * simPending, Bound: 2 * time.Minute,
+		HeldAtMost: 2*simWindow + 1, PendingOfEach: simPending, Bound: 2 * time.Minute,
 	}
 }
 
 const (
 	simWindow  = 9
-	simPending = 64
+	simPending = 4
 )
 
 // drawn has no spares in half of the runs.

@@ -140,8 +140,8 @@ func (n *node) checkBounds() {
 	if v.Held > n.w.protocol.HeldAtMost {
 		n.w.fail("%d keeps %d sequence numbers, at most %d are allowed", n.id, v.Held, n.w.protocol.HeldAtMost)
 	}
-	if v.Pending > n.w.protocol.PendingAtMost {
-		n.w.fail("%d keeps %d transactions, at most %d are allowed", n.id, v.Pending, n.w.protocol.PendingAtMost)
+	if most := len(n.w.nodes) * n.w.protocol.PendingOfEach; v.Pending > most {
+		n.w.fail("%d keeps %d transactions, at most %d are allowed", n.id, v.Pending, most)
 	}
 }
 

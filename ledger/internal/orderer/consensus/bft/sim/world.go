@@ -24,8 +24,10 @@ type Protocol struct {
 	// clients for one of them.
 	Client  func(group bft.Group, verify func(by bft.ID, data, signature []byte) bool) bft.Client
 	Address func(m bft.Message, tx bft.Digest) bft.Message
-	// HeldAtMost bounds View.Held, PendingAtMost View.Pending.
-	HeldAtMost, PendingAtMost int
+	// HeldAtMost bounds View.Held.
+	HeldAtMost int
+	// PendingOfEach bounds View.Pending: so many for each replica that there is, for any of them may bring some.
+	PendingOfEach int
 	// Bound is how long after the faults all that was submitted is applied everywhere.
 	Bound time.Duration
 }

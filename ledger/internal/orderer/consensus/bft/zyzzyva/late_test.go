@@ -13,8 +13,8 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
 )
 
-// lateInterval and lateWindow are those of the replicas of which one starts late.
-const lateInterval, lateWindow = 16, 64
+// lateInterval, lateWindow and latePending are those of the replicas of which one starts late.
+const lateInterval, lateWindow, latePending = 16, 64, 64
 
 // runLate has a replica start late, while the others order an entry each 100 ms.
 func runLate(t *testing.T, s sim.Late, share float64) sim.Caught {
@@ -22,10 +22,10 @@ func runLate(t *testing.T, s sim.Late, share float64) sim.Caught {
 	p := protocol()
 	p.New = func(id bft.ID, group bft.Group, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
 		cfg := simConfig(id, group)
-		cfg.Interval, cfg.Window, cfg.Overlap, cfg.Settle = lateInterval, lateWindow, 4, 0
+		cfg.Interval, cfg.Window, cfg.Pending, cfg.Overlap, cfg.Settle = lateInterval, lateWindow, latePending, 4, 0
 		return &placed{zyzzyva.New(cfg, oracle, state, records), &most}
 	}
-	p.HeldAtMost = 5*lateWindow + 1
+	p.HeldAtMost, p.PendingOfEach = 5*lateWindow+1, latePending
 	s.Every = 100 * time.Millisecond
 	s.Fetch, s.For = time.Duration(share*float64(s.Every)), time.Minute
 	s.Vote = func(m bft.Message) uint64 {

@@ -99,6 +99,8 @@ var mutants = []mutanttest.Mutant{
 		"	c.Persist(&AcceptRecord{", "	_ = (&AcceptRecord{"),
 	mutanttest.New("local commits before they are durable", "settle.go",
 		"	c.Persist(&CertificateRecord{", "	_ = (&CertificateRecord{"),
+	mutanttest.New("any number of transactions wait", "../pool/pool.go",
+		"u.txs >= p.limits.Txs || ", ""),
 	mutanttest.New("views left without a record", "viewchange.go",
 		"	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: view})\n", "").
 		And("newview.go", "	c.Persist(&ViewRecord{Epoch: epoch, View: view})\n", ""),

@@ -29,13 +29,13 @@ func lying(told func(lies.Habit)) sim.Protocol {
 			return zyzzyva.NewClient(simClientConfig(group, verify))
 		},
 		Address:    func(m bft.Message, tx bft.Digest) bft.Message { return zyzzyva.Address(m, tx) },
-		HeldAtMost: 5*simWindow + 1, PendingAtMost: 16 * simPending, Bound: 2 * time.Minute,
+		HeldAtMost: 5*simWindow + 1, PendingOfEach: simPending, Bound: 2 * time.Minute,
 	}
 }
 
 const (
 	simWindow  = 9
-	simPending = 64
+	simPending = 4
 )
 
 func simConfig(id bft.ID, group bft.Group) zyzzyva.Config {
