@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -99,7 +98,7 @@ func run(ctx context.Context, o options) (err error) {
 	if o.memory {
 		log.Warnf("--memory: what is answered is in this host's memory, as in simulated NVDIMM: it outlives the process, but not a power cut")
 	}
-	server, sequencer := serving.Server(serving.Limits{MessageBytes: math.MaxInt32, MinPing: minPing}, secured), NewServer(logs)
+	server, sequencer := serving.Server(serving.Limits{MessageBytes: mostRequest, MinPing: minPing}, secured), NewServer(logs)
 	group, ctx := errgroup.WithContext(ctx)
 	if o.operations.Listen != "" {
 		operations, err := ops.Listen(o.operations)

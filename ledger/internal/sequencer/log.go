@@ -26,6 +26,8 @@ const (
 	// frameHead is the length of what follows the head, its checksum, and the frame's place among the frames. One frame is
 	// what was written at once. Of each blob it holds the length, the chain after the blob, and the blob.
 	frameHead = 4 + 4 + 8
+	// blobHead is at most what a frame holds of a blob besides the blob.
+	blobHead = binary.MaxVarintLen32 + sha256.Size
 	// shortest is a frame of one empty blob, most what a frame holds.
 	shortest = frameHead + 1 + sha256.Size
 	most     = math.MaxInt32
@@ -252,8 +254,17 @@ func (l *Log) Last() (uint64, Chain) {
 	return uint64(len(l.places)), l.chain
 }
 
-// Get reads the blobs from a number on, up to most bytes of them but at least one, and the chain after them. Where there
-// is none yet, more closes when there is. What it gives must not be changed: others are given it too.
+// kept is at most how much of a frame blobs take.
+func kept(blobs [][]byte) int {
+	size := blobHead * len(blobs)
+	for _, blob := range blobs {
+		size += len(blob)
+	}
+	return size
+}
+
+// Get reads the blobs from a number on, up to most bytes of them as they are kept but at least one, and the chain after
+// them. Where there is none yet, more closes when there is. What it gives must not be changed: others are given it too.
 func (l *Log) Get(number uint64, most int) (blobs [][]byte, chain Chain, more <-chan struct{}, err error) {
 	l.mu.Lock()
 	if last := uint64(len(l.places)); number < 1 || number > last+1 {
@@ -263,7 +274,7 @@ func (l *Log) Get(number uint64, most int) (blobs [][]byte, chain Chain, more <-
 	some, more, newest, last := l.places[number-1:], l.more, l.newest, l.chain
 	l.mu.Unlock()
 	size, n := 0, 0
-	for n < len(some) && (n == 0 || size+int(some[n].bytes) <= most) {
+	for n < len(some) && (n == 0 || size+int(some[n].bytes)+(n+1)*blobHead <= most) {
 		size += int(some[n].bytes)
 		n++
 	}

@@ -78,7 +78,7 @@ func TestTheLastAppendIsReadFromMemory(t *testing.T) {
 		copied := t.TempDir()
 		require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
 		file := open(t, copied)
-		for _, most := range []int{-1, 0, 1, 2, 100} {
+		for _, most := range []int{-1, 0, 1, 2, 100, 1000} {
 			want, wantChain, _, err := file.Get(first, most)
 			require.NoError(t, err)
 			got, chain, _, err := l.Get(first, most)
@@ -88,14 +88,28 @@ func TestTheLastAppendIsReadFromMemory(t *testing.T) {
 		}
 	}
 	require.NoError(t, l.file.Close())
-	got, chain, _, err := l.Get(4, 100)
+	got, chain, _, err := l.Get(4, 1000)
 	require.NoError(t, err)
 	assert.Equal(t, blobs("d", "", "e"), got)
 	_, want := l.Last()
 	assert.Equal(t, want, chain)
 	for _, number := range []uint64{3, 5} {
-		_, _, _, err = l.Get(number, 100)
+		_, _, _, err = l.Get(number, 1000)
 		require.ErrorIs(t, err, os.ErrClosed, "it is in the file alone")
+	}
+}
+
+// TestEmptyBlobsAreNotReadWithoutEnd: each takes room in a message.
+func TestEmptyBlobsAreNotReadWithoutEnd(t *testing.T) {
+	l := open(t, t.TempDir())
+	for range 2 {
+		_, err := l.Append(make([][]byte, 1000))
+		require.NoError(t, err)
+	}
+	for _, number := range []uint64{1, 1001} {
+		some, _, _, err := l.Get(number, 10*blobHead)
+		require.NoError(t, err)
+		assert.Len(t, some, 10)
 	}
 }
 

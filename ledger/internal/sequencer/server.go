@@ -24,6 +24,10 @@ const (
 	groupBytes = 4 << 20
 	// batchBytes is about how much a reader is sent at once.
 	batchBytes = 1 << 20
+	// MostBlob is the largest blob that is taken, and that those who read it must take. A transaction has at most 252 MiB.
+	MostBlob = 254 << 20
+	// mostRequest bounds what a request takes in the log: with a group before it less than a frame holds.
+	mostRequest = 2 * MostBlob
 )
 
 // request is blobs of a stream; first gets the number of the first of them, and has room for it.
@@ -52,9 +56,7 @@ func (c *channel) run(ctx context.Context) error {
 		blobs, size := [][]byte(nil), 0
 		take := func(r request) {
 			blobs = append(blobs, r.blobs...)
-			for _, blob := range r.blobs {
-				size += len(blob)
-			}
+			size += kept(r.blobs)
 		}
 		take(group[0])
 		for more := true; more && size < groupBytes; {
@@ -86,12 +88,13 @@ func (c *channel) run(ctx context.Context) error {
 // Server answers for logs by the names of their channels.
 type Server struct {
 	sequencerpb.UnimplementedSequencerServer
-	channels map[string]*channel
+	channels              map[string]*channel
+	mostBlob, mostRequest int
 }
 
 // NewServer makes a server of logs that are open. Run appends to them.
 func NewServer(logs map[string]*Log) *Server {
-	s := &Server{channels: map[string]*channel{}}
+	s := &Server{channels: map[string]*channel{}, mostBlob: MostBlob, mostRequest: mostRequest}
 	for name, log := range logs {
 		s.channels[name] = &channel{log: log, waiting: make(chan request, window)}
 	}
@@ -137,6 +140,22 @@ func (s *Server) channel(name string) (*channel, error) {
 	return nil, status.Errorf(codes.NotFound, "the sequencer has no channel %q", name)
 }
 
+// check refuses what the log could not keep, or what nobody could read from it.
+func (s *Server) check(blobs [][]byte) error {
+	if len(blobs) == 0 {
+		return status.Error(codes.InvalidArgument, "a request of at least one blob is accepted")
+	}
+	for _, blob := range blobs {
+		if len(blob) > s.mostBlob {
+			return status.Errorf(codes.InvalidArgument, "a blob of %d bytes: at most %d are accepted", len(blob), s.mostBlob)
+		}
+	}
+	if size := kept(blobs); size > s.mostRequest {
+		return status.Errorf(codes.InvalidArgument, "a request that takes %d bytes of the log: at most %d are accepted", size, s.mostRequest)
+	}
+	return nil
+}
+
 // Order implements sequencerpb.SequencerServer.
 func (s *Server) Order(stream sequencerpb.Sequencer_OrderServer) error {
 	in, err := stream.Recv()
@@ -147,7 +166,7 @@ func (s *Server) Order(stream sequencerpb.Sequencer_OrderServer) error {
 	if err != nil {
 		return err
 	}
-	o := &ordering{stream: stream, channel: c, first: make(chan uint64, window), slots: make(chan struct{}, window)}
+	o := &ordering{server: s, stream: stream, channel: c, first: make(chan uint64, window), slots: make(chan struct{}, window)}
 	group, ctx := errgroup.WithContext(stream.Context())
 	group.Go(func() error { return o.answer(ctx) })
 	group.Go(func() error { return o.take(ctx, in) })
@@ -156,6 +175,7 @@ func (s *Server) Order(stream sequencerpb.Sequencer_OrderServer) error {
 
 // ordering is one stream of requests. They are answered in their order, for there is one goroutine that appends.
 type ordering struct {
+	server  *Server
 	stream  sequencerpb.Sequencer_OrderServer
 	channel *channel
 	first   chan uint64   // never lacks room: slots bounds the requests that are not answered
@@ -180,8 +200,8 @@ func (o *ordering) answer(ctx context.Context) error {
 // take brings requests to the log, this one first; it always errs, with EOF once no more come and all are answered.
 func (o *ordering) take(ctx context.Context, in *sequencerpb.OrderRequest) error {
 	for {
-		if len(in.Blobs) == 0 {
-			return status.Error(codes.InvalidArgument, "a request of at least one blob is accepted")
+		if err := o.server.check(in.Blobs); err != nil {
+			return err
 		}
 		if err := o.slot(ctx); err != nil {
 			return err

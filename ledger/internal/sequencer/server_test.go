@@ -3,6 +3,7 @@ package sequencer
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -87,6 +88,27 @@ func TestWhatIsNotThereIsRefused(t *testing.T) {
 	require.NoError(t, order.Send(&sequencerpb.OrderRequest{Channel: "ch"}))
 	_, err = order.Recv()
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
+}
+
+// TestWhatTheLogCannotKeepIsRefused, or nobody could read; others are served as before.
+func TestWhatTheLogCannotKeepIsRefused(t *testing.T) {
+	_, address, _ := startWith(t, func(s *Server) { s.mostBlob, s.mostRequest = 10, 10*blobHead })
+	large := strings.Repeat("x", 10)
+	ordered := func(request ...string) error {
+		order, err := dial(t, address).Order(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, order.Send(&sequencerpb.OrderRequest{Channel: "ch", Blobs: blobs(request...)}))
+		_, err = order.Recv()
+		return err
+	}
+	for what, request := range map[string][]string{
+		"a blob too large": {"a", large + "x"}, "too many blobs": make([]string, 11), "too much": {large, large, large, large, large, large, large, large, large},
+	} {
+		require.Equal(t, codes.InvalidArgument, status.Code(ordered(request...)), what)
+		serves(t, address)
+	}
+	require.NoError(t, ordered(make([]string, 10)...))
+	require.NoError(t, ordered(large, large, large, large, large, large, large))
 }
 
 // TestSeriesSayWhatIsOrdered.

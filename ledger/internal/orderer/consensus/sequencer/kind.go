@@ -3,10 +3,10 @@ package sequencer
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/cluster"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/sequencer"
 )
 
 // Kind has the orderers of a channel read one sequencer's log. Blocks name their place in it as they name one in a topic:
@@ -15,7 +15,7 @@ var Kind = consensus.Kind{Log: chain.KafkaLog, Open: open}
 
 func open(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
 	o := &s.Bundle().Orderer
-	conn, err := cluster.Dial(o.Sequencer, s.Certificate, o.TLSRoots, nil, channelconfig.MostBytes(channelconfig.Sequencer)+messageSlack)
+	conn, err := cluster.Dial(o.Sequencer, s.Certificate, o.TLSRoots, nil, sequencer.MostBlob+messageSlack)
 	if err != nil {
 		return nil, err
 	}

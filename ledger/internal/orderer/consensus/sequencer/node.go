@@ -42,8 +42,8 @@ var (
 const (
 	// requestBytes is about how much is sent in one request.
 	requestBytes = 1 << 20
-	// messageSlack is what surrounds transactions in a message: besides the largest there is one of 1 MB.
-	messageSlack = 4 << 20
+	// messageSlack is what surrounds blobs in a message.
+	messageSlack = 2 << 20
 	// unanswered is how many requests may wait for their answers.
 	unanswered = 256
 	// retryPause is between two tries to reach the sequencer.
