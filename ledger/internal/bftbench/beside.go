@@ -79,7 +79,7 @@ func busyCommand() *cobra.Command {
 			if _, err := confine([]int{processor}); err != nil {
 				return err
 			}
-			signal.Ignore(syscall.SIGINT) // of the terminal: who has started this one ends it
+			signal.Ignore(ofTerminal...) // who has started this one ends it
 			ctx, stop := context.WithCancel(cmd.Context())
 			defer stop()
 			go func() {

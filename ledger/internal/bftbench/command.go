@@ -3,6 +3,7 @@ package bftbench
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -35,7 +36,7 @@ func Command() *cobra.Command {
 			if err := resultfile.Check(json); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), ending()...)
 			defer stop()
 			context.AfterFunc(ctx, stop) // another one ends it at once
 			found, err := Measure(ctx, run, options)
@@ -57,6 +58,17 @@ func Command() *cobra.Command {
 	f.StringVar(&json, "json", "", "write the result as JSON to this file (-: to stdout, instead of text)")
 	cmd.AddCommand(replicaCommand(), busyCommand(), simulateCommand())
 	return cmd
+}
+
+// ofTerminal are the signals that a terminal sends to all of its processes.
+var ofTerminal = []os.Signal{syscall.SIGINT, syscall.SIGHUP}
+
+// ending are the signals that end a run, files and processes included. What runs under nohup outlives its terminal.
+func ending() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	}
+	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 }
 
 func flags(f *pflag.FlagSet, run *plan.Run) {
@@ -117,8 +129,8 @@ func replicaCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// An interrupt of the terminal is for who has started it: that ends this one.
-			signal.Ignore(syscall.SIGINT)
+			// What the terminal sends is for who has started it: that ends this one.
+			signal.Ignore(ofTerminal...)
 			return serveReplica(context.WithoutCancel(cmd.Context()), cmd.InOrStdin(), cmd.OutOrStdout(), metrics)
 		},
 	}

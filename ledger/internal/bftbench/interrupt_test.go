@@ -12,24 +12,44 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnInterruptLeavesNoFilesWhileCostsAreMeasured: the folder of the table goes, as after a run.
+// TestAnInterruptLeavesNoFilesWhileCostsAreMeasured: the folder of the table goes, as after a run. So does a terminal's end.
 func TestAnInterruptLeavesNoFilesWhileCostsAreMeasured(t *testing.T) {
+	for name, ends := range map[string]syscall.Signal{"interrupt": syscall.SIGINT, "hangup": syscall.SIGHUP} {
+		t.Run(name, func(t *testing.T) {
+			cmd, files := measuring(t)
+			require.NoError(t, cmd.Process.Signal(ends))
+			require.Error(t, cmd.Wait())
+			assert.Equal(t, 1, cmd.ProcessState.ExitCode(), "it ends by itself")
+			assert.Empty(t, files())
+		})
+	}
+}
+
+// TestUnderNohupItOutlivesItsTerminal and comes to its result.
+func TestUnderNohupItOutlivesItsTerminal(t *testing.T) {
+	cmd, files := measuring(t, "sh", "-c", `trap "" HUP; exec "$@"`, "sh")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+	require.NoError(t, cmd.Wait())
+	assert.Empty(t, files())
+}
+
+// measuring is a process that fills a table for its measurement, started by the command where there is one, and its files.
+func measuring(t *testing.T, by ...string) (cmd *exec.Cmd, files func() []os.DirEntry) {
 	folder := t.TempDir()
-	files := func() []os.DirEntry {
+	files = func() []os.DirEntry {
 		found, err := os.ReadDir(folder)
 		require.NoError(t, err)
 		return found
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(self, "bft-bench", "simulate", "--execution", "sqlite", "--records", "100000")
+	all := append(by, self, "bft-bench", "simulate", "--execution", "sqlite", "--records", "100000")
+	cmd = exec.Command(all[0], all[1:]...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+folder)
 	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	require.Eventually(t, func() bool { return len(files()) > 0 }, time.Minute, time.Millisecond)
-	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-	require.Error(t, cmd.Wait())
-	assert.Equal(t, 1, cmd.ProcessState.ExitCode(), "it ends by itself")
-	assert.Empty(t, files())
+	return cmd, files
 }
 
 // TestAnInterruptEndsAStart: a replica fills its table before it answers, here for longer than anybody waits.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/signal"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,7 +100,7 @@ func simulateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), ending()...)
 			defer stop()
 			runtime.GC() // a collection during the next measurement would count as its CPU time
 			found, err := Simulate(ctx, run, o, costs)
