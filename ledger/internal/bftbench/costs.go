@@ -26,6 +26,7 @@ type Costs struct {
 
 // parts is what the costs beside the core depend on.
 type parts struct {
+	Version         int // Version is partsVersion.
 	Replicas        int
 	Requests        int // of a batch
 	Auth, Execution string
@@ -42,8 +43,12 @@ type core struct {
 	Beside     float64
 }
 
-// stepsVersion grows when more kinds of a core's steps are measured: what was kept before lacks them.
-const stepsVersion = 2
+const (
+	// partsVersion grows when the costs beside the core are measured otherwise: what was kept before is of something else.
+	partsVersion = 2
+	// stepsVersion grows when more kinds of a core's steps are measured, or otherwise.
+	stepsVersion = 3
+)
 
 // ReadCosts reads what a file has, if it exists; "": nothing. What is measured for want of it is kept there.
 func ReadCosts(file string) (*Costs, error) {
@@ -80,12 +85,12 @@ func (c *Costs) keep() error {
 // of is what a run's steps cost. What is missing is measured, and kept.
 func (c *Costs) of(ctx context.Context, run plan.Run) (simulate.Costs, error) {
 	beside := busyPart(run)
-	parts := fmt.Sprintf("%+v", parts{run.Replicas, run.Requests(), run.Auth, run.Execution, run.Load, beside})
+	parts := fmt.Sprintf("%+v", parts{partsVersion, run.Replicas, run.Requests(), run.Auth, run.Execution, run.Load, beside})
 	core := fmt.Sprintf("%+v", core{stepsVersion, run.Protocol, run.Replicas, run.Interval(), beside})
 	cost, has := c.Parts[parts]
 	its, knows := c.Cores[core]
 	if has && knows {
-		cost.Core = its
+		cost.Core = its.Collected(cost.Garbage)
 		return cost, nil
 	}
 	err := busyBeside(beside, func() (err error) {
@@ -93,7 +98,7 @@ func (c *Costs) of(ctx context.Context, run plan.Run) (simulate.Costs, error) {
 			cost, err = simulate.MeasureCosts(ctx, run)
 		}
 		if err == nil && !knows {
-			its, err = simulate.MeasureCore(ctx, run, cost.Garbage)
+			its, err = simulate.MeasureCore(ctx, run)
 		}
 		return err
 	})
@@ -104,6 +109,6 @@ func (c *Costs) of(ctx context.Context, run plan.Run) (simulate.Costs, error) {
 		c.Parts, c.Cores = map[string]simulate.Costs{}, map[string]simulate.Core{}
 	}
 	c.Parts[parts], c.Cores[core] = cost, its
-	cost.Core = its
+	cost.Core = its.Collected(cost.Garbage)
 	return cost, c.keep()
 }

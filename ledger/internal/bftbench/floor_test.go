@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
 )
@@ -47,4 +48,18 @@ func TestASimulatedFloorIsOfTheReplicasThatVerify(t *testing.T) {
 		assert.InEpsilon(t, cores, found.Floor.Cores, 1e-9, check)
 		assert.InEpsilon(t, 1.5e6/found.Floor.VerifyMicroseconds, found.Floor.Throughput, 1e-9, check)
 	}
+}
+
+// TestTheFloorCountsTheHashOfARequest, which a replica that verifies computes.
+func TestTheFloorCountsTheHashOfARequest(t *testing.T) {
+	run := small()
+	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
+	require.NoError(t, err)
+	short, err := floorOf(run, keys, true)
+	require.NoError(t, err)
+	run.Load.Value = 1 << 16
+	long, err := floorOf(run, keys, true)
+	require.NoError(t, err)
+	assert.Greater(t, long.VerifyMicroseconds, 1.5*short.VerifyMicroseconds)
+	assert.Less(t, long.Throughput, short.Throughput)
 }

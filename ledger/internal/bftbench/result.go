@@ -12,6 +12,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
 	"github.com/qioi/qioi/ledger/internal/bftbench/simulate"
+	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
@@ -73,7 +74,7 @@ type Client struct {
 
 // Floor is the most that the signatures of clients allow by the replicas that verify them.
 type Floor struct {
-	VerifyMicroseconds float64 `json:"verify_us"`
+	VerifyMicroseconds float64 `json:"verify_us"`  // VerifyMicroseconds is of a request's signature, which hashes the request.
 	Cores              float64 `json:"cores"`      // Cores are the processors of these replicas together.
 	Throughput         float64 `json:"throughput"` // Throughput is 0 where nothing is signed.
 	Part               float64 `json:"part"`       // Part is the run's throughput as a part of that.
@@ -89,14 +90,15 @@ func floorOf(run plan.Run, keys auth.Keys, inProcess bool) (f Floor, err error) 
 	if err != nil {
 		return f, err
 	}
-	data := make([]byte, 32)
-	tag := suite.Requests.Broadcast(data)
+	w := &bft.Writer{}
+	ycsb.NewSource(run.Load, ycsb.NewZipf(2, 0), 1).Append(w, suite.Requests, 0, 1) // keys are as short as any
+	request := ycsb.ReadSigned(bft.NewReader(w.Bytes))
 	const most = 300 * time.Millisecond
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	count, began, used := 0, time.Now(), stage.ThreadTime()
 	for ; time.Since(began) < most; count++ {
-		if !suite.Requests.VerifyBroadcast(auth.Machine(0), data, tag) {
+		if !ycsb.CheckOne(request, suite.Requests) {
 			return f, fmt.Errorf("%s does not verify its own signature", run.Auth)
 		}
 	}

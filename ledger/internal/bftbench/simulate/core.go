@@ -33,7 +33,7 @@ type delivery struct {
 }
 
 // measureCore takes the mean of what each kind of step has taken. The longest, which others have interrupted, do not count.
-func measureCore(ctx context.Context, run plan.Run, collecting float64) (Core, error) {
+func measureCore(ctx context.Context, run plan.Run) (Core, error) {
 	p, err := protocol.Find(run)
 	if err != nil {
 		return Core{}, err
@@ -54,11 +54,11 @@ func measureCore(ctx context.Context, run plan.Run, collecting float64) (Core, e
 	for _, times := range d.found {
 		steps += len(times)
 	}
-	garbage := scale(collecting, int(allocated()-before)/steps) // in the mean: who makes how much is not known
+	c.Bytes = int(allocated()-before) / steps
 	for kind, times := range d.found {
-		c.Step[kind] = typical(times) + garbage
+		c.Step[kind] = typical(times)
 	}
-	c.Spell, c.Read = typical(d.spells)+garbage, typical(d.reads)+garbage
+	c.Spell, c.Read = typical(d.spells), typical(d.reads)
 	return c, nil
 }
 

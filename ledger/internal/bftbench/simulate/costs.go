@@ -17,8 +17,9 @@ import (
 
 // Costs is what each step takes, measured by micro-benchmarks on this machine: one processor's time.
 type Costs struct {
-	Verify    time.Duration // Verify is of a client's signature.
+	Verify    time.Duration // Verify is of a client's signature of a request, which it hashes.
 	Tag       time.Duration // Tag proves a reply to one receiver.
+	TagByte   float64       // TagByte is nanoseconds more per byte of the reply.
 	Broadcast time.Duration // Broadcast proves a message to all replicas.
 	Check     time.Duration // Check is of what Broadcast made, by one receiver.
 	Proof     int           // Proof is how many bytes Broadcast makes.
@@ -48,6 +49,18 @@ type Core struct {
 	Spell time.Duration // Spell encodes a vote, Read decodes it.
 	Read  time.Duration
 	Step  map[string]time.Duration // Step is of the core, without proofs and digests, by what it is given.
+	Bytes int                      // Bytes is what each of them allocates, in the mean: who makes how much is not known.
+}
+
+// Collected is c with what it takes to collect the garbage of each, where that is so many nanoseconds per byte.
+func (c Core) Collected(garbage float64) Core {
+	each := scale(garbage, c.Bytes)
+	steps := make(map[string]time.Duration, len(c.Step))
+	for kind, cost := range c.Step {
+		steps[kind] = cost + each
+	}
+	c.Spell, c.Read, c.Step = c.Spell+each, c.Read+each, steps
+	return c
 }
 
 // MeasureCosts takes what a run needs beside its protocol's core. It takes a second or two, and ends in between where ctx
@@ -57,10 +70,9 @@ func MeasureCosts(ctx context.Context, run plan.Run) (c Costs, err error) {
 	return c, err
 }
 
-// MeasureCore takes what the core of a run's protocol needs, where collecting garbage costs that. It ends as MeasureCosts
-// does.
-func MeasureCore(ctx context.Context, run plan.Run, garbage float64) (c Core, err error) {
-	apart(func() { c, err = measureCore(ctx, run, garbage) })
+// MeasureCore takes what the core of a run's protocol needs, without collecting its garbage. It ends as MeasureCosts does.
+func MeasureCore(ctx context.Context, run plan.Run) (c Core, err error) {
+	apart(func() { c, err = measureCore(ctx, run) })
 	return c, err
 }
 
@@ -91,9 +103,10 @@ func measureCosts(ctx context.Context, run plan.Run) (Costs, error) {
 			return c, err
 		}
 	}
+	var request ycsb.Signed
 	for _, part := range []func() error{
-		func() error { return c.measureRequests(ctx, run, client) },
-		func() error { c.measureProofs(one, two, client); return nil },
+		func() error { request, err = c.measureRequests(ctx, run, client); return err },
+		func() error { c.measureProofs(one, two, request); return nil },
 		c.measureConnections,
 		c.measureThreads,
 	} {
@@ -107,19 +120,23 @@ func measureCosts(ctx context.Context, run plan.Run) (Costs, error) {
 	return c, nil
 }
 
-func (c *Costs) measureProofs(one, two, client auth.Suite) {
-	statement := make([]byte, 80)
-	signature := client.Requests.Broadcast(statement)
+func (c *Costs) measureProofs(one, two auth.Suite, request ycsb.Signed) {
 	c.Verify = c.measure(8, func(n int) {
 		for range n {
-			two.Requests.VerifyBroadcast(auth.Machine(0), statement, signature)
+			two.Requests.VerifyBroadcast(auth.Machine(0), request.Body, request.Signature)
 		}
 	})
-	c.Tag = c.measure(4, func(n int) {
-		for range n {
-			one.Links.Tag(auth.Machine(0), statement)
-		}
-	})
+	data := make([]byte, 16<<10)
+	tag := func(of []byte) time.Duration {
+		return c.measure(4, func(n int) {
+			for range n {
+				one.Links.Tag(auth.Machine(0), of)
+			}
+		})
+	}
+	c.Tag = tag(nil)
+	c.TagByte = max(0, float64(tag(data)-c.Tag)/float64(len(data)))
+	statement := make([]byte, 80)
 	proof := one.Links.Broadcast(statement)
 	c.Proof = len(proof)
 	c.Broadcast = c.measure(4, func(n int) {
@@ -132,7 +149,6 @@ func (c *Costs) measureProofs(one, two, client auth.Suite) {
 			two.Links.VerifyBroadcast(1, statement, proof)
 		}
 	})
-	data := make([]byte, 16<<10)
 	c.Hash = float64(c.measure(8, func(n int) {
 		for range n {
 			sha256.Sum256(data)
@@ -146,29 +162,30 @@ func (c *Costs) measureProofs(one, two, client auth.Suite) {
 	})) / float64(len(data))
 }
 
-func (c *Costs) measureRequests(ctx context.Context, run plan.Run, client auth.Suite) error {
+// measureRequests returns one of the requests, with its client's signature.
+func (c *Costs) measureRequests(ctx context.Context, run plan.Run, client auth.Suite) (one ycsb.Signed, err error) {
 	// Each chunk has other transactions: what they touch is as cold as in a real run.
 	count := min(run.Requests(), 200)
 	folder, err := os.MkdirTemp("", "qioi-bft-bench-")
 	if err != nil {
-		return err
+		return one, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	table, err := store.Open(run.Execution, folder, run.Load.Records, run.Load.Value)
 	if err != nil {
-		return err
+		return one, err
 	}
 	defer func() { _ = table.Close() }()
 	if err := ctx.Err(); err != nil { // a large table takes long
-		return err
+		return one, err
 	}
 	c.measureGarbage()
 	source := ycsb.NewSource(run.Load, ycsb.NewZipf(run.Load.Records, run.Load.Skew), 1)
 	w := &bft.Writer{}
 	source.Append(w, client.Requests, 1, 1)
-	signature := client.Requests.Broadcast(nil) // the scheme's length; signing so many would take long
+	one = ycsb.ReadSigned(bft.NewReader(w.Bytes))
 	var txs []ycsb.Signed
-	unsigned := fixed(signature)
+	unsigned := fixed(one.Signature) // signing so many would take long
 	frame := &bft.Writer{}
 	for i := range count {
 		source.Append(frame, unsigned, uint64(i), 1)
@@ -204,7 +221,7 @@ func (c *Costs) measureRequests(ctx context.Context, run plan.Run, client auth.S
 	c.measureCold(0, execute) // a table that nobody has written to, and clients whom nobody has seen, take longer
 	c.Execute = c.measureCold(ownCache, execute) / time.Duration(count)
 	c.Resume = c.measureCold(sharedCache, execute) / time.Duration(count)
-	return failed
+	return one, failed
 }
 
 // batchesFor are those of so many measurements, each with one more to warm up. Every measurement has the clients of the one

@@ -323,7 +323,7 @@ func (r *replica) post(to bft.ID, f frame, spelled *bool) {
 			*spelled = true
 			switch {
 			case f.reply != nil:
-				cost += c.Tag + c.Spell
+				cost += c.Tag + scale(c.TagByte, f.bytes) + c.Spell
 			case r.w.protocol.Signed(f.message):
 				cost += c.Spell + scale(c.Copy, f.bytes)
 			default:

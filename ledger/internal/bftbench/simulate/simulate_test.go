@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/stage"
@@ -245,6 +246,33 @@ func TestCostsAreMeasured(t *testing.T) {
 	assert.Greater(t, c.Request, 64)
 }
 
+// TestWhatIsSignedIsHashed: a request with all that it writes, and a reply with all its answers.
+func TestWhatIsSignedIsHashed(t *testing.T) {
+	run, _ := small()
+	run.Load.Records, run.Batch, run.Auth = 1000, 1, auth.ED25519
+	short, err := MeasureCosts(t.Context(), run)
+	require.NoError(t, err)
+	run.Load.Value = 1 << 16
+	long, err := MeasureCosts(t.Context(), run)
+	require.NoError(t, err)
+	assert.Greater(t, float64(long.Verify), 1.5*float64(short.Verify))
+	assert.Positive(t, short.TagByte)
+}
+
+func TestAReplyOfManyAnswersTakesLongerToProve(t *testing.T) {
+	run, o := small()
+	costs := known()
+	output := func() float64 {
+		found, err := Run(t.Context(), run, o, costs)
+		require.NoError(t, err)
+		return counted(found, 0, stage.Output).CPU / float64(found.Transactions)
+	}
+	before := output()
+	costs.TagByte = 100
+	perReply := 100 * (64 + 12*float64(run.Batch)) / 1e9
+	assert.InEpsilon(t, before+perReply/float64(run.Batch), output(), 0.1)
+}
+
 // ending is a context that ends after so many looks at it.
 type ending struct {
 	context.Context
@@ -269,7 +297,7 @@ func TestAMeasurementEndsInBetween(t *testing.T) {
 	}
 	for _, looks := range []int{0, 1, 50} {
 		ctx := &ending{t.Context(), looks}
-		_, err := MeasureCore(ctx, run, 0.1)
+		_, err := MeasureCore(ctx, run)
 		require.ErrorIs(t, err, context.Canceled, "after %d looks", looks)
 		require.Equal(t, -1, ctx.looks, "it goes on after an end")
 	}
@@ -287,8 +315,9 @@ func TestEveryStepOfACoreIsMeasured(t *testing.T) {
 		for _, batch := range []int{1, 100} {
 			run, _ := small()
 			run.Protocol, run.Batch = name, batch
-			core, err := MeasureCore(t.Context(), run, 0.1)
+			core, err := MeasureCore(t.Context(), run)
 			require.NoError(t, err)
+			core = core.Collected(0.1)
 			assert.ElementsMatch(t, kinds, slices.Collect(maps.Keys(core.Step)), "%s, batches of %d", name, batch)
 			for kind, cost := range core.Step {
 				assert.Positive(t, cost, "%s of %s", kind, name)
