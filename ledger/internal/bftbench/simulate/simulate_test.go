@@ -259,6 +259,13 @@ func TestWhatIsSignedIsHashed(t *testing.T) {
 	assert.Positive(t, short.TagByte)
 }
 
+// TestAFrameThatIsReadIsCollected: each is allocated anew.
+func TestAFrameThatIsReadIsCollected(t *testing.T) {
+	c := Costs{Garbage: 1000} // far more than to read a byte takes
+	require.NoError(t, c.measureConnections())
+	assert.InEpsilon(t, 1000, c.ReceiveByte, 0.1)
+}
+
 func TestAReplyOfManyAnswersTakesLongerToProve(t *testing.T) {
 	run, o := small()
 	costs := known()

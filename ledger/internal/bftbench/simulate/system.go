@@ -43,7 +43,7 @@ func (c *Costs) measureConnections() error {
 	const small, large, frames = 200, 32 << 10, 8 // about what a replica sends for a batch
 	var sendSmall, sendLarge, receiveSmall, receiveLarge time.Duration
 	for size, to := range map[int][2]*time.Duration{small: {&sendSmall, &receiveSmall}, large: {&sendLarge, &receiveLarge}} {
-		if *to[0], *to[1], err = transfer(sender, receiver, size, frames); err != nil {
+		if *to[0], *to[1], err = c.transfer(sender, receiver, size, frames); err != nil {
 			return err
 		}
 	}
@@ -53,12 +53,13 @@ func (c *Costs) measureConnections() error {
 	return nil
 }
 
-// transfer sends frames one by one, and has each read before the next.
-func transfer(sender, receiver *link.Conn, size, frames int) (send, receive time.Duration, err error) {
+// transfer sends frames one by one, and has each read before the next. A frame is garbage of who reads it.
+func (c *Costs) transfer(sender, receiver *link.Conn, size, frames int) (send, receive time.Duration, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	frame := make([]byte, size)
 	var sends, receives []time.Duration
+	before := allocated()
 	for range chunks {
 		var sent, received time.Duration
 		spoil(ownCache)
@@ -76,9 +77,10 @@ func transfer(sender, receiver *link.Conn, size, frames int) (send, receive time
 		}
 		sends, receives = append(sends, sent/time.Duration(frames)), append(receives, received/time.Duration(frames))
 	}
+	garbage := scale(c.Garbage, int(allocated()-before)/chunks/frames)
 	slices.Sort(sends)
 	slices.Sort(receives)
-	return sends[chunks/2], receives[chunks/2], nil
+	return sends[chunks/2], receives[chunks/2] + garbage, nil
 }
 
 // measureThreads has goroutines wake each other, and counts as a stage does.
