@@ -13,8 +13,8 @@ func suite() mutanttest.Suite {
 		Telling: []string{"the oldest prepared wins", "commits while unvoted", "views left without a record"},
 		Known: map[string]uint64{
 			"checkpoints of different states": 13,
-			"old view changes count":          218,
-			"prepared without proof":          16,
+			"old view changes count":          846,
+			"prepared without proof":          254,
 		},
 		Test: "TestThatNotices",
 	}

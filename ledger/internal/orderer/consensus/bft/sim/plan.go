@@ -107,6 +107,9 @@ func newPlan(rng *rand.Rand, o Options) plan {
 	if ends {
 		p.cutEnds(rng)
 	}
+	if sometimes(rng, 4) {
+		p.perEntry = upTo(rng, 200*time.Millisecond)
+	}
 	return p
 }
 
