@@ -70,6 +70,9 @@ def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Comp
     container whose network namespace it shares or, where its host is this one, by a port that leads to it.
     """
     places = [(one.component.cgroup, one.network) for one in sights if one.component is not None]
+    possible = {one.component.cgroup for one in sights if one.component is not None and one.possible}
+    # An engine that is told another container's name before there is one of that name keeps the name.
+    spaces = {one.name: one.network.space for one in sights}
     with_ports = [(group, network) for group, network in places if network.ports]
     here = frozenset[str]()
     found: dict[str, list[Component]] = {}
@@ -78,9 +81,10 @@ def peers_by_database(sights: Sequence[SeenContainer]) -> Mapping[str, list[Comp
             continue
         host, _, port = sight.database.rpartition(":")
         named = {group: network for group, network in places if network.is_reached(host, sight.network.names)}
-        spaces = {one.space for one in named.values()} | ({sight.network.space} if host in LOOPBACK else set[str]())
-        beside = [group for group, network in places if network.space in spaces - {""}]
-        groups = {*named, *(group for group in beside if group != sight.component.cgroup)}
+        theirs = [*named.values(), *([sight.network] if host in LOOPBACK else [])]
+        its = {spaces.get(one.space, one.space) for one in theirs} - {""}
+        beside = {group for group, network in places if spaces.get(network.space, network.space) in its}
+        groups = {*named, *(beside & possible)}
         if not groups and with_ports:  # the host's names cost time
             here = here or names_of_this_host()
             groups = {group for group, network in with_ports if host in here and port in network.ports}

@@ -130,7 +130,7 @@ def in_a_namespace(name: str, mode: str, *ports: str) -> Network:
     """Give what an engine tells of a container in a bridge's network, or in another container's."""
     bridged = {"fabric": {"Aliases": [name], "IPAddress": ""}}
     return network_of(name, {
-        "Id": name,
+        "Id": f"{name}-id",
         "Config": {"Hostname": name},
         "HostConfig": {"NetworkMode": mode},
         "NetworkSettings": {
@@ -143,7 +143,12 @@ def in_a_namespace(name: str, mode: str, *ports: str) -> Network:
 @pytest.mark.parametrize("address", ["localhost:5984", "127.0.0.1:5984", "[::1]:5984", "p0:5984"])
 @pytest.mark.parametrize(
     ("peers", "databases"),
-    [("fabric", "container:p0"), ("container:couch", "fabric"), ("container:infra", "container:infra")],
+    [
+        ("fabric", "container:p0-id"),
+        ("fabric", "container:p0"),
+        ("container:couch-id", "fabric"),
+        ("container:infra", "container:infra"),
+    ],
 )
 def test_a_database_that_shares_its_peers_network_namespace_is_beside_it(
     address: str, peers: str, databases: str
@@ -151,21 +156,25 @@ def test_a_database_that_shares_its_peers_network_namespace_is_beside_it(
     """As by Compose's `network_mode: service:peer0`, or in a pod of Podman's."""
     node = replace(peer("p0", address), network=in_a_namespace("p0", peers))
     couch = replace(database("couch"), network=in_a_namespace("couch", databases))
-    other = replace(database("other"), network=in_a_namespace("other", "container:p9"))
+    other = replace(database("other"), network=in_a_namespace("other", "container:p9-id"))
     (found,) = supporting(node, couch, other)
     assert (found.name, found.channels) == ("couch", ("red",))
 
 
 def test_another_peer_reaches_it_by_the_name_of_who_has_the_namespace() -> None:
-    couch = replace(database("couch"), network=in_a_namespace("couch", "container:p0"))
+    couch = replace(database("couch"), network=in_a_namespace("couch", "container:p0-id"))
     first = replace(peer("p0", None), network=in_a_namespace("p0", "fabric"))
     second = replace(peer("p1", "p0:5984", ("blue",)), network=in_a_namespace("p1", "fabric"))
     (found,) = supporting(first, second, couch)
     assert (found.name, found.channels) == ("couch", ("blue",))
 
 
-def test_a_peer_alone_in_its_network_namespace_may_mean_the_hosts_port() -> None:
+def test_a_peer_with_no_database_in_its_network_namespace_may_mean_the_hosts_port() -> None:
     node = replace(peer("p0", "127.0.0.1:7984"), network=in_a_namespace("p0", "fabric"))
+    code = SeenContainer(
+        Component("cc", Role.CHAINCODE, "docker/cc"), name="cc", network=in_a_namespace("cc", "container:p0-id")
+    )
     couch = replace(database("couch"), network=in_a_namespace("couch", "x", "7984"))
-    (found,) = supporting(node, couch)
-    assert found.name == "couch"
+    for beside in ([], [code]):
+        (found,) = supporting(node, couch, *beside)
+        assert found.name == "couch"
