@@ -23,7 +23,7 @@ from qioi.controller.levers.eevdf import SliceError
 from qioi.controller.levers.idle import FILE
 from qioi.controller.slicing import find_slices
 from qioi.daemon.discoveries import UnwatchableError, libraries, look
-from qioi.daemon.lock import LockedError, LockError, TreeLock, is_held
+from qioi.daemon.lock import LockError, daemon_on, is_held
 from qioi.discovery.available import available
 from qioi.discovery.cgroups import sees_the_host
 from qioi.kernel.errors import CgroupError
@@ -175,13 +175,12 @@ def obstacles(config: Config) -> Iterator[str]:
 
 
 def another_daemon(config: Config, hierarchy: Hierarchy) -> Iterator[str]:
-    """Name the daemon with another state folder that keeps this one out. Asking excludes one that starts just then."""
+    """Name the daemon with another state folder that keeps this one out."""
     if config.dry_run or is_held(config.state_dir):  # which changes nothing, or is this configuration's own
         return
     try:
-        TreeLock(hierarchy.mount).close()
-    except LockedError as error:
-        yield f"{error}; stop that one first"
+        if there := daemon_on(hierarchy.mount):
+            yield f"{there}, with another state_dir: stop it first; restart it if it is the one that reads this file"
     except LockError as error:
         yield str(error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The configuration of every command that is given no other.
 DEFAULT_CONFIG = Path("/etc/qioi/qioi.yaml")
+#: Errors of a file that is not there.
+MISSING = {errno.ENOENT, errno.ENOTDIR}
 
 config_option = click.option(
     "-c",
@@ -49,11 +51,18 @@ def absence(path: Path) -> str | None:
     """Say why a file is not at hand: there is none, or this user may not look; ``None``: it is there."""
     try:
         path.stat()  # Path.exists() of some versions raises where this user may not look
-    except (FileNotFoundError, NotADirectoryError):
-        return f"{path} does not exist"
     except OSError as error:
-        return f"{path}: {error.strerror}"
+        return f"{path} does not exist" if error.errno in MISSING else f"{path}: {error.strerror}"
     return None
+
+
+def may_be_there(path: Path) -> bool:
+    """Whether a file is there, or where this user may not look."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno not in MISSING
+    return True
 
 
 def kept_for_leaders(floor: float, before: str) -> str:
@@ -97,7 +106,7 @@ def folders_of(path: Path | None, state_dir: Path | None, record_dir: Path | Non
     """
     if state_dir is not None and (record_dir is not None or path is None):
         return state_dir, record_dir or default_record_dir(state_dir)
-    if path is None and os.access(DEFAULT_CONFIG, os.F_OK):
+    if path is None and may_be_there(DEFAULT_CONFIG):
         path = DEFAULT_CONFIG  # one that cannot be read may name other folders than the usual ones
     state, _, records = known(path)
     return state_dir or state, record_dir or records

@@ -88,10 +88,7 @@ class TreeLock:
             if (who := stranger(pid)) is not None:
                 log.warning("%s: %s the lock that keeps a second daemon out", folder, who)
                 return
-            holder = "in another PID namespace, such as a container's" if pid is None else f"pid {pid}"
-            if pid is not None and not os.access(status_of(pid), os.R_OK):
-                holder += ", a process that /proc hides"
-            raise LockedError(f"{folder}: a QiOi daemon is running already on this host ({holder})") from None
+            raise LockedError(runs_already(folder, pid)) from None
 
     def _is_free_now(self, folder: Path) -> bool:
         """Lock it where a daemon that has just ended was its holder; say whether that is so. LockError."""
@@ -107,6 +104,32 @@ class TreeLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def daemon_on(mount: Path) -> str | None:
+    """Say which daemon keeps a second one off the groups below ``mount``; ``None`` where none is seen. LockError.
+
+    Nothing is locked: a daemon that starts at this instant would find a holder. A daemon in a PID namespace that is
+    not below this process' is not seen.
+    """
+    folder = os.environ.get(HOST_LOCK, str(mount))
+    if not folder:
+        return None
+    with usable(Path(folder), "a folder"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        pid = holder_of(descriptor)
+    finally:
+        os.close(descriptor)
+    return None if pid is None or stranger(pid) is not None else runs_already(folder, pid)
+
+
+def runs_already(folder: str, pid: int | None) -> str:
+    """Say that a daemon holds the lock on the groups; ``pid`` is None in another PID namespace."""
+    holder = "in another PID namespace, such as a container's" if pid is None else f"pid {pid}"
+    if pid is not None and not os.access(status_of(pid), os.R_OK):
+        holder += ", a process that /proc hides"
+    return f"{folder}: a QiOi daemon is running already on this host ({holder})"
 
 
 def is_held(state_dir: Path) -> bool:

@@ -101,7 +101,10 @@ def test_a_daemon_with_another_state_folder_is_in_the_way_of_this_one(
     file = tmp_path / "qioi.yaml"
     file.write_text("state_dir: state\nmetrics: {port: 0}\ndocker: {}\n")
     config, hierarchy = load_config(file), Hierarchy(2, tmp_path)
-    running = f"{host}: a QiOi daemon is running already on this host (pid {os.getpid()}); stop that one first"
+    running = (
+        f"{host}: a QiOi daemon is running already on this host (pid {os.getpid()}), with another state_dir: stop it "
+        "first; restart it if it is the one that reads this file"
+    )
     with closing(TreeLock(host)):
         assert list(check.another_daemon(config, hierarchy)) == [running]
         assert list(check.another_daemon(replace(config, dry_run=True), hierarchy)) == []

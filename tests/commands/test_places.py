@@ -81,6 +81,19 @@ def test_restore_takes_no_other_folder_where_the_usual_file_cannot_be_read(usual
     assert (said.exit_code, "YAML" in said.stderr) == (1, True), said.output
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_restore_takes_no_other_folder_where_this_user_may_not_look_for_the_usual_file(usual: Path) -> None:
+    usual.touch()
+    usual.parent.chmod(0o700)
+    os.seteuid(NOBODY)
+    try:
+        said = CliRunner().invoke(main, ["restore"])
+    finally:
+        os.seteuid(0)
+    assert (said.exit_code, said.stdout) == (1, "")
+    assert f"{usual}: Permission denied" in said.stderr
+
+
 def test_restore_takes_from_a_file_what_is_not_named(tmp_path: Path) -> None:
     file, named, other = tmp_path / "qioi.yaml", tmp_path / "named", tmp_path / "other"
     file.write_text("state_dir: kept\nrecord_dir: r\n")
