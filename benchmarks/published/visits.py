@@ -41,21 +41,25 @@ def load(folder: Path, name: str) -> list[Record]:
 
 
 def keep(record: Record, folder: Path) -> None:
-    """Put a record that is to be replaced behind the earlier visits of its piece."""
-    save([*load(folder, record.name), record], folder)
+    """Put a record that is to be replaced behind the earlier visits of its piece, unless it is there already."""
+    visits, its = load(folder, record.name), without_paths(record)
+    if its not in visits:  # who was to replace it may have failed after that
+        save([*visits, its], folder)
 
 
 def save(visits: Sequence[Record], folder: Path) -> None:
-    """Write a piece's earlier visits, a line for each, whole or not at all.
-
-    Of what the figures depended on the digest is left: the paths are those of their day.
-    """
+    """Write a piece's earlier visits, a line for each, whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{visits[0].name}.json"
-    lines = [msgspec.json.encode(replace(one, code=replace(one.code, paths=()))) for one in visits]
+    lines = [msgspec.json.encode(one) for one in visits]
     part = file.with_suffix(".part")
     part.write_bytes(b"[\n" + b",\n".join(lines) + b"\n]\n")
     part.replace(file)
+
+
+def without_paths(record: Record) -> Record:
+    """Leave out which code the figures depended on in their day; its digest stays."""
+    return replace(record, code=replace(record.code, paths=()))
 
 
 class VisitDrawer:

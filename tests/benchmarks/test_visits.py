@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,8 @@ def test_what_replaces_a_record_keeps_it(kept: Path, repository: Path, monkeypat
     assert record.load(kept / "data" / "daemon.json") == third
     assert [one.commit for one in visits.load(kept / "visits", "daemon")] == ["1", "2"]
     assert visits.load(kept / "visits", "daemon")[0].rows == first.rows
+    visits.keep(second, kept / "visits")  # as where its successor could not be written
+    assert [one.commit for one in visits.load(kept / "visits", "daemon")] == ["1", "2"]
 
 
 def test_a_record_with_more_repeats_is_the_same_visit(
@@ -92,6 +95,12 @@ def test_a_file_that_is_bad_is_named(folder: Path) -> None:
     (folder / "lab.json").write_text("[")
     with pytest.raises(ValueError, match=r"visits/lab\.json: "):
         visits.load(folder, "lab")
+
+
+def test_pages_show_what_was_kept() -> None:
+    """But for how cost grows, of which they show the newest alone."""
+    shown = re.findall(r"<!-- visits ([\w-]+)", (DATA.parents[1] / "visits.md").read_text())
+    assert {file.stem for file in VISITS.iterdir() if not file.stem.startswith("growth")} <= {*shown}
 
 
 def test_no_visit_is_kept_twice() -> None:
