@@ -26,9 +26,10 @@ from published.documents import fill
 from qioi.experiment.calibration import speed
 from qioi.experiment.errors import SpecError
 from qioi.experiment.method import quiet_ones, warnings
-from qioi.experiment.spec import ExperimentSpec, FigureSpec, SentenceSpec
+from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, SentenceSpec
 from qioi.experiment.store import Store
 from qioi.experiment.summary import Summary
+from qioi.experiment.system import LoadSpec, NetworkSpec
 from qioi.experiment.tables import Entry, Row, table
 from qioi.experiment.verdicts import Claim, claim, goal
 
@@ -42,6 +43,8 @@ _MARK = re.compile(r"<!-- /?(?:experiment|outcome)\b[^>]*-->")
 #: Options of ``values``, and which of them are lists.
 _OPTIONS = {"metrics": True, "arms": True, "loads": True, "load": False, "network": False}
 NOT_MEASURED = "not measured"
+#: A name that no network has.
+NOWHERE = "-"
 
 
 class ExperimentDrawer:
@@ -102,14 +105,27 @@ def said_today(its: ExperimentSpec, today: ExperimentSpec) -> ExperimentSpec:
     """Give a run's experiment with the sentences and goals that its file has today.
 
     The file may have been mended since: what a paper does not say is none of its sentences. What is about cells that
-    the run does not have is not measured.
+    the run does not have, or has under names that mean something else today, is not measured.
     """
     network, load = next(iter(today.networks)), next(iter(today.loads))
 
     def placed(one: SentenceSpec) -> SentenceSpec:
-        return one.model_copy(update={"network": one.network or network, "load": one.load or load})
+        whole = one.model_copy(update={"network": one.network or network, "load": one.load or load})
+        same = named(its, whole) == named(today, whole)
+        return whole if same else whole.model_copy(update={"network": NOWHERE})
 
     return its.model_copy(update={"papers": [*map(placed, today.papers)], "goals": [*map(placed, today.goals)]})
+
+
+def named(spec: ExperimentSpec, one: SentenceSpec) -> list[dict[str, object] | None]:
+    """Give all that a sentence names, as a file has it, but for titles; ``None`` where the file does not have it."""
+    arms = {arm.name: arm for arm in spec.arms}
+    parts: list[NetworkSpec | LoadSpec | ArmSpec | None] = [
+        *(spec.networks.get(name) for name in (one.network, one.of_network) if name),
+        *(spec.loads.get(name) for name in (one.load, one.of_load) if name),
+        *(arms.get(name) for name in (one.arm, one.of) if name),
+    ]
+    return [part and part.model_dump(exclude={"title"}) for part in parts]
 
 
 def claims(summary: Summary) -> list[str]:
@@ -191,8 +207,10 @@ def outcome(summary: Summary) -> str:
         rest = {"open": agree.count(None), NOT_MEASURED: len(verdicts) - len(agree)}
         still = [f"{count} {word}" for word, count in rest.items() if count]
         parts.append(", ".join([f"{agree.count(True)} of {len(verdicts)} sentences agree", *still]))
-    if reached:
-        unknown = f", {count} {NOT_MEASURED}" if (count := reached.count(None)) else ""
+    if known := len(reached) - reached.count(None):
+        unknown = f", {len(reached) - known} {NOT_MEASURED}" if known < len(reached) else ""
         parts.append(f"{reached.count(True)} of {len(reached)} goals reached{unknown}")
+    elif reached:
+        parts.append(f"its {len(reached)} goals are not measured")
     doubt = [] if summary.trusted else ["too noisy to be trusted"]
     return "; ".join([*(parts or ["measured"]), *doubt])

@@ -89,12 +89,29 @@ def test_a_kept_run_is_judged_by_what_its_file_says_today(tmp_path: Path) -> Non
 
 
 def test_a_sentence_of_no_network_is_about_the_first_that_its_file_has_today(tmp_path: Path) -> None:
-    spec = load(DOCUMENT, tmp_path)
-    second = {"second": DOCUMENT["networks"]["tiny"], **DOCUMENT["networks"]}
-    today = load({**DOCUMENT, "networks": second, "figures": DOCUMENT["figures"][:1]}, tmp_path)
+    tiny, second = DOCUMENT["networks"], {"second": DOCUMENT["networks"]["tiny"]}
+    spec = load({**DOCUMENT, "networks": {**tiny, **second}, "figures": DOCUMENT["figures"][:1]}, tmp_path)
+    today = load({**DOCUMENT, "networks": {**second, **tiny}, "figures": DOCUMENT["figures"][:1]}, tmp_path)
     (paper,) = said_today(spec, spec).papers
     assert (paper.network, paper.load, paper.value) == ("tiny", "slow", 1.2)
     assert [one.network for one in said_today(spec, today).papers] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"loads": {"slow": {**DOCUMENT["loads"]["slow"], "title": "another title"}}}, "1 of 1 sentences agree"),
+        ({"loads": {"slow": {**DOCUMENT["loads"]["slow"], "value_size": 7}}}, "0 of 1 sentences agree, 1 not measured"),
+        ({"networks": {"tiny": {**DOCUMENT["networks"]["tiny"], "peers_per_org": 3}}}, "1 not measured"),
+    ],
+)
+def test_what_was_measured_under_a_name_that_means_something_else_is_not_judged(
+    changed: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    plan = make_plan(load(DOCUMENT, tmp_path), 2)
+    filled(Store(tmp_path / "kept" / "toy"), plan, [row(100, 50, 100)] * 3)
+    drawer = ExperimentDrawer(tmp_path / "kept", {"toy": load({**DOCUMENT, **changed}, tmp_path)}, lambda _: False)
+    assert said in drawer.draw(OUTCOME, "page.md")
 
 
 def test_what_is_counted_of_kept_runs_is_in_their_files() -> None:
