@@ -89,12 +89,12 @@ def test_a_kept_run_is_judged_by_what_its_file_says_today(tmp_path: Path) -> Non
 
 
 def test_a_sentence_of_no_network_is_about_the_first_that_its_file_has_today(tmp_path: Path) -> None:
-    tiny, second = DOCUMENT["networks"], {"second": DOCUMENT["networks"]["tiny"]}
-    spec = load({**DOCUMENT, "networks": {**tiny, **second}, "figures": DOCUMENT["figures"][:1]}, tmp_path)
-    today = load({**DOCUMENT, "networks": {**second, **tiny}, "figures": DOCUMENT["figures"][:1]}, tmp_path)
+    networks = {"other": DOCUMENT["networks"]["tiny"], **DOCUMENT["networks"]}
+    spec = load({**DOCUMENT, "networks": networks, "figures": DOCUMENT["figures"][:1]}, tmp_path)
+    today = spec.model_copy(update={"networks": dict(reversed(spec.networks.items()))})
     (paper,) = said_today(spec, spec).papers
-    assert (paper.network, paper.load, paper.value) == ("tiny", "slow", 1.2)
-    assert [one.network for one in said_today(spec, today).papers] == ["second"]
+    assert (paper.network, paper.load, paper.value) == ("other", "slow", 1.2)
+    assert [one.network for one in said_today(spec, today).papers] == ["tiny"]
 
 
 @pytest.mark.parametrize(
