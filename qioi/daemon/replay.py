@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -147,16 +149,16 @@ class Plan:
 def name_peers(paths: Sequence[Path]) -> dict[Path, str]:
     """Name the peer of each file: the file's name without the suffixes of rotation and compression.
 
-    ``peer0.log``, ``peer0.log.1`` and ``peer0.log.2.gz`` are one peer; ``a/peer.log`` and ``b/peer.log`` are two.
+    ``peer0.log``, ``peer0.log.1`` and ``peer0.log.2.gz`` are one peer; ``a/peer.log`` and ``b/peer.log`` are two. Those
+    of one name have as many folders before it as tell them apart.
     """
     stems = {path: stem(path) for path in paths}
-    folders: dict[str, set[Path]] = {}
+    folders = {path: Path(os.path.normpath(path.absolute())).parent.parts[1:] for path in paths}
+    alike: dict[str, set[tuple[str, ...]]] = {}
     for path, name in stems.items():
-        folders.setdefault(name, set()).add(path.absolute().parent)
-    return {
-        path: name if len(folders[name]) == 1 else f"{path.absolute().parent.name}/{name}"
-        for path, name in stems.items()
-    }
+        alike.setdefault(name, set()).add(folders[path])
+    needed = {name: _needed(found) for name, found in alike.items()}
+    return {path: "/".join((*_last(folders[path], needed[name]), name)) for path, name in stems.items()}
 
 
 def read_log(path: Path, peer: str, channels: Iterable[str] = ()) -> tuple[list[Event], LogRead]:
@@ -381,6 +383,15 @@ def stem(path: Path) -> str:
         name = head
     container = _DOCKER_LOG.fullmatch(name)
     return container[1] if container else name.removesuffix(".log")
+
+
+def _needed(folders: Collection[tuple[str, ...]]) -> int:
+    """Count the last parts by which different folders differ."""
+    return next(parts for parts in count() if len({_last(one, parts) for one in folders}) == len(folders))
+
+
+def _last(folder: tuple[str, ...], parts: int) -> tuple[str, ...]:
+    return folder[max(0, len(folder) - parts) :]
 
 
 def _time(event: Event) -> float:

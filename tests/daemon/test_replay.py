@@ -278,6 +278,14 @@ def test_names_of_peers() -> None:
     assert list(name_peers(paths).values()) == ["a", "a", "a", "x/b", "y/b", "0123456789ab"]
 
 
+def test_peers_whose_folders_have_one_name_are_told_apart_by_those_above() -> None:
+    names = ("org1/logs/peer0.log", "org2/logs/peer0.log", "org2/../org1/logs/peer0.log.1", "peer1.log")
+    found = name_peers([Path(name) for name in names])
+    assert list(found.values()) == ["org1/logs/peer0", "org2/logs/peer0", "org1/logs/peer0", "peer1"]
+    within = name_peers([Path("/logs/peer0.log"), Path("/srv/logs/peer0.log")])
+    assert list(within.values()) == ["logs/peer0", "srv/logs/peer0"]
+
+
 @pytest.mark.slow
 @given(
     st.lists(
