@@ -16,6 +16,7 @@ from rich.table import Table
 from qioi.commands.lab import runtime_option
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
+from qioi.lab.caliper import make_folder
 from qioi.lab.demo import (
     DURATION,
     MODE,
@@ -79,7 +80,7 @@ def neighbours() -> int:
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for report.html and the raw data [default: results/<time>].",
+    help="An empty or new folder for report.html and the raw data [default: results/<time>].",
 )
 def command(
     sysbench: int,
@@ -104,7 +105,7 @@ def command(
     console = Console()
     with one_line_errors(directory, options.directory):
         needs_plots()
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         result = measure(lambda progress: Demo(options, directory, progress), console)
         report = write_results(result, directory)
     tell(result, report, console)

@@ -96,6 +96,18 @@ def test_a_demo_in_a_folder_of_ones_own_looks_for_no_other(tmp_path: Path, monke
     assert "not now" in said(demo.command, words)
 
 
+def test_a_demo_does_not_mix_its_results_with_an_earlier_one_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(demo, "measure", refuse)
+    (output := tmp_path / "results").mkdir()
+    (output / "result.json").write_text("{}")
+    words = ["--dir", str(tmp_path / "lab"), "--output", str(output)]
+    assert f"{output} is not empty; name a new folder with --output" in said(demo.command, words)
+    assert [file.name for file in output.iterdir()] == ["result.json"]
+
+
 def test_a_full_disk_is_said_with_the_folders_that_may_stand_on_it(tmp_path: Path) -> None:
     with pytest.raises(click.ClickException) as raised, lab.one_line_errors(tmp_path / "a", tmp_path / "b"):
         Path("/dev/full").write_text("x")

@@ -53,8 +53,8 @@ def start_demo(lab: Lab, base_port: int, output: Path) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a demo stay in its second arm, the first one with sysbench."""
-    ledger = stuck_ledger(tmp_path, f'[ "$1" = load ] && [ -e {tmp_path}/alone/arm.json ]', SENDS)
+    """Have a demo with its results in ``tmp_path/results`` stay in its second arm, the first one with sysbench."""
+    ledger = stuck_ledger(tmp_path, f'[ "$1" = load ] && [ -e {tmp_path}/results/alone/arm.json ]', SENDS)
     monkeypatch.setenv("QIOI_LEDGER", str(ledger))
 
 
@@ -99,7 +99,7 @@ def test_the_demo_measures_three_arms_and_writes_a_report(demo_lab: Lab, base_po
 def test_an_interrupted_demo_leaves_the_host_clean(
     demo_lab: Lab, base_port: int, tmp_path: Path, stays: None, number: signal.Signals
 ) -> None:
-    demo = start_demo(demo_lab, base_port, tmp_path)
+    demo = start_demo(demo_lab, base_port, tmp_path / "results")
     until(lambda: demo_lab.tree.group("sysbench1").pids() or demo.poll() is not None)
     assert demo.poll() is None
     demo.send_signal(number)
@@ -112,7 +112,7 @@ def test_an_interrupted_demo_leaves_the_host_clean(
 def test_nothing_outlives_a_killed_demo_and_the_next_one_clears_up(
     demo_lab: Lab, base_port: int, tmp_path: Path, stays: None
 ) -> None:
-    demo = start_demo(demo_lab, base_port, tmp_path)
+    demo = start_demo(demo_lab, base_port, tmp_path / "results")
     until(lambda: demo_lab.tree.group("sysbench1").pids() or demo.poll() is not None)
     assert demo.poll() is None
     demo.kill()
