@@ -127,11 +127,16 @@ class Asked:
         words += [word for option, names in several.items() for name in names for word in (f"--{option}", name)]
         seed = self.seed if self.seed != SEED else None
         numbers = {"repeats": self.repeats, "warmup": self.warmup, "duration": self.duration, "seed": seed}
-        words += [f"--{key} {value:.15g}" for key, value in numbers.items() if value is not None]
+        words += [f"--{key} {in_digits(value)}" for key, value in numbers.items() if value is not None]
         words += [f"--{key} {value}" for key, value in self.networks.items()]
         folders = {"binaries": self.binaries, "dir": self.folder}
         words += [f"--{option} DIR" for option, its in folders.items() if its]
         return " ".join(words)
+
+
+def in_digits(number: float) -> str:
+    """Spell a number as an option takes it: a whole one, such as a seed, without an exponent."""
+    return str(number) if isinstance(number, int) else f"{number:.15g}"
 
 
 @command.command()

@@ -26,6 +26,7 @@ PLAIN = Asked()
             {"repeats": 5, "warmup": 0.5, "duration": 12.0, "seed": 20240101},
             " --repeats 5 --warmup 0.5 --duration 12 --seed 20240101",
         ),
+        ({"seed": 10**15}, " --seed 1000000000000000"),
         ({"networks": {"system": "fabric"}, "binaries": "/home/me/fabric"}, " --system fabric --binaries DIR"),
         ({"folder": Path("/mnt/nvme/lab")}, " --dir DIR"),
     ],
