@@ -15,6 +15,9 @@ from qioi.lab.caliper import Run, file_target, lab_target, run
 from qioi.lab.caliper_files import Overrides, find_configs
 from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
 
+#: As of an experiment's loads. One above 2^53 the workloads refuse, when their round has begun.
+MOST_SEED = 2**31 - 1
+
 
 @click.command("caliper")
 @click.argument("benchmark")
@@ -38,7 +41,9 @@ from qioi.lab.lab import DEFAULT_DIRECTORY, Lab
 @click.option("--rate", type=Finite(min=0, min_open=True), help="Transactions/s of rounds at a fixed rate.")
 @click.option("--load", type=click.IntRange(min=1), help="Transactions in flight in rounds at a fixed load.")
 @click.option(
-    "--seed", type=click.IntRange(min=1), help="Seed of the workloads' random choices: their round argument seed."
+    "--seed",
+    type=click.IntRange(1, MOST_SEED),
+    help="Seed of the workloads' random choices: their round argument seed.",
 )
 @click.option(
     "--output",

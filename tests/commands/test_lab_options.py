@@ -1,4 +1,4 @@
-"""Options of `qioi lab up` that do not go with the system: a line, and nothing is started."""
+"""Options of `qioi lab` that do not go with the system, or with what they are for: a line, and nothing is started."""
 
 from __future__ import annotations
 
@@ -26,3 +26,12 @@ def test_an_option_of_another_system_is_refused(tmp_path: Path, options: tuple[s
     assert done.exit_code == 2
     assert said in done.output
     assert not (tmp_path / "lab").exists()
+
+
+def test_a_seed_that_no_workload_takes_is_refused(tmp_path: Path) -> None:
+    """JavaScript has no such whole number: each round would fail as it begins."""
+    where = ["--dir", str(tmp_path / "lab"), "--output", str(tmp_path / "results")]
+    done = CliRunner().invoke(main, ["lab", "caliper", "simple", "--seed", str(2**53), *where])
+    assert done.exit_code == 2
+    assert f"{2**53} is not in the range 1<=x<={2**31 - 1}" in done.output
+    assert not (tmp_path / "results").exists()
