@@ -14,7 +14,8 @@ from qioi.experiment.store import Store
 
 def progress(console: Console) -> Progress:
     """Make the bar: where a terminal is narrow the step's name is cut, not the time left."""
-    name = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    column = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    name = TextColumn("{task.description}", markup=False, table_column=column)
     left = TimeRemainingColumn(elapsed_when_finished=True, table_column=Column(no_wrap=True, min_width=7))
     bar = BarColumn(bar_width=16, table_column=Column(min_width=16))
     return Progress(name, bar, left, console=console, disable=not console.is_terminal, expand=True)

@@ -36,3 +36,12 @@ def test_the_time_left_is_seen_however_long_a_step_is_called(label: str) -> None
     assert label[:5] in shown
     assert "━" in shown
     assert "-:--:--" in shown
+
+
+def test_a_step_is_called_what_it_is_called_whatever_is_in_its_brackets() -> None:
+    screen = StringIO()
+    console = Console(file=screen, width=80, force_terminal=True, color_system=None)
+    with progress(console) as bar:
+        bar.add_task("fig_8: 8 [bold] of [/x]", total=100)
+        bar.refresh()
+    assert "fig_8: 8 [bold] of [/x]" in screen.getvalue()
