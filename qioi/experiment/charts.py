@@ -26,6 +26,8 @@ from qioi.lab.result_table import short
 
 #: Okabe and Ito's palette, which people with colour-blindness can distinguish too.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7b8794")
+#: The marker and the dash of lines; the next ones are taken where there are more lines than colours.
+LOOKS = (("o", "-"), ("s", "--"), ("^", ":"), ("D", "-."))
 WIDTH = 9.9
 #: How numbers are spelled, and where the curves' names stand, as a part of the width.
 NUMBERS = ",g"
@@ -119,7 +121,7 @@ def lines(summary: Summary, spec: FigureSpec) -> Figure:
                 points.sort(key=lambda one: one[0])
             if points:
                 label = label_of(summary, network, load)
-                draw_line(axis, points, PALETTE[index % len(PALETTE)], label)
+                draw_line(axis, points, index, label)
         axis.set_title(
             f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", "), loc="left", fontsize=9, color=INK
         )
@@ -159,10 +161,21 @@ def point(summary: Summary, cell: Cell, spec: FigureSpec, name: str) -> tuple[fl
     return (x.median, y) if x and y else None
 
 
-def draw_line(axis: Axes, points: Sequence[tuple[float, Spread]], colour: str, label: str) -> None:
-    """Draw medians as a line, and the spread of each."""
+def draw_line(axis: Axes, points: Sequence[tuple[float, Spread]], index: int, label: str) -> None:
+    """Draw medians as a line, and the spread of each. ``index`` counts the picture's lines."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
-    axis.plot(xs, [y.median for y in ys], color=colour, linewidth=1.6, marker="o", markersize=4, label=label)
+    colour = PALETTE[index % len(PALETTE)]
+    marker, dash = LOOKS[index // len(PALETTE) % len(LOOKS)]
+    axis.plot(
+        xs,
+        [y.median for y in ys],
+        color=colour,
+        linestyle=dash,
+        linewidth=1.6,
+        marker=marker,
+        markersize=4,
+        label=label,
+    )
     axis.vlines(xs, [y.low for y in ys], [y.high for y in ys], color=colour, linewidth=1)
 
 

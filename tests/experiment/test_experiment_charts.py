@@ -1,0 +1,38 @@
+"""The pictures of a report, from results as a run leaves them: what can be told apart, and what is said of gaps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toy_experiment import figures, filled
+
+from qioi.experiment import catalogue
+from qioi.experiment.charts import lines
+from qioi.experiment.plan import make_plan
+from qioi.experiment.spec import ExperimentSpec, FigureSpec
+from qioi.experiment.store import Store
+from qioi.experiment.summary import Summary
+
+pytestmark = pytest.mark.slow  # each draws pictures
+
+
+def measured(spec: ExperimentSpec, pictures: list[FigureSpec], folder: Path) -> Summary:
+    """A run in which every cell has all that these pictures are of."""
+    plan = make_plan(spec, 2)
+    names = {name for picture in pictures for name in (*picture.metrics, picture.x)} - {"throughput"}
+    cells = {cell.key: figures(cell.key, 10.0, **dict.fromkeys(names, 1.0)) for cell in plan.cells}
+    filled(Store(folder), plan, [cells])
+    return Summary(Store(folder))
+
+
+def test_every_line_of_a_bundled_picture_has_a_look_of_its_own(tmp_path: Path) -> None:
+    for spec in catalogue.find_all([catalogue.ALL]):
+        if not (pictures := [figure for figure in spec.figures if figure.kind == "lines"]):
+            continue
+        summary = measured(spec, pictures, tmp_path / spec.name)
+        for picture in pictures:
+            for axes in lines(summary, picture).axes:
+                looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in axes.lines]
+                assert looks, (spec.name, picture.title)
+                assert len(set(looks)) == len(looks), (spec.name, picture.title)
