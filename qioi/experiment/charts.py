@@ -96,10 +96,27 @@ def number_up_to(last: float, number: float, _: int | None = None) -> str:
 
 def note(axis: Axes, place: int, value: Spread | None) -> None:
     """Write a bar's value at its end, and draw its spread."""
-    end, text, colour = (value.high, short(value.median), INK) if value else (0.0, "none", QUIET)
     if value:
         axis.plot([value.low, value.high], [place, place], color=INK, linewidth=1)
-    axis.annotate(text, (end, place), (4, 0), textcoords="offset points", va="center", color=colour, fontsize=8)
+        beside(axis, (value.high, place), short(value.median), INK)
+    else:
+        beside(axis, (None, place), "none", QUIET)
+
+
+def beside(axis: Axes, at: tuple[float | None, int], text: str, colour: str) -> None:
+    """Write beside the end of a bar; without a bar, where the axis begins: a logarithmic one has no zero."""
+    end, place = at
+    where = axis.get_yaxis_transform() if end is None else axis.transData
+    axis.annotate(
+        text,
+        (end or 0.0, place),
+        (4, 0),
+        xycoords=where,
+        textcoords="offset points",
+        va="center",
+        color=colour,
+        fontsize=8,
+    )
 
 
 def lines(summary: Summary, spec: FigureSpec) -> Figure:
@@ -250,6 +267,13 @@ def stack(summary: Summary, spec: FigureSpec) -> Figure:
         colour = PALETTE[index % len(PALETTE)]
         axis.barh(range(len(cells)), widths, left=base, height=0.62, color=colour, label=name.partition(".")[2])
         base = [left + width for left, width in zip(base, widths, strict=True)]
+    for place, cell in enumerate(cells):
+        lacking = [name.partition(".")[2] for name in spec.metrics if not summary.value(cell, name)]
+        if len(lacking) == len(spec.metrics):
+            note(axis, place, None)
+        elif lacking:
+            beside(axis, (base[place], place), f"{', '.join(lacking)}: none", QUIET)
+            axis.margins(x=0.2)
     axis.set_yticks(range(len(cells)), [summary.title(cell, cells) for cell in cells])
     axis.invert_yaxis()
     axis.set_xlabel(metric(spec.metrics[0]).unit, color=QUIET)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from toy_experiment import figures, filled
+from toy_experiment import figures, filled, row
 
 from qioi.experiment import catalogue
-from qioi.experiment.charts import lines
-from qioi.experiment.plan import make_plan
+from qioi.experiment.charts import lines, stack
+from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.spec import ExperimentSpec, FigureSpec
 from qioi.experiment.store import Store
 from qioi.experiment.summary import Summary
@@ -36,3 +36,13 @@ def test_every_line_of_a_bundled_picture_has_a_look_of_its_own(tmp_path: Path) -
                 looks = [(line.get_color(), line.get_marker(), line.get_linestyle()) for line in axes.lines]
                 assert looks, (spec.name, picture.title)
                 assert len(set(looks)) == len(looks), (spec.name, picture.title)
+
+
+def test_a_stack_says_what_a_cell_has_no_value_of(plan: Plan, tmp_path: Path) -> None:
+    cells = row(100, 50, 100)
+    for key, part in (("s1", "endorse"), ("s1", "commit"), ("qioi", "commit")):
+        del cells[f"tiny.slow.{key}"].metrics[f"stage.{part}"]
+    filled(Store(tmp_path / "run"), plan, [cells])
+    (picture,) = [figure for figure in plan.spec.figures if figure.kind == "stack"]
+    (axis,) = stack(Summary(Store(tmp_path / "run")), picture).axes
+    assert [(text.get_text(), text.xy[1]) for text in axis.texts] == [("none", 1), ("commit: none", 2)]

@@ -340,8 +340,9 @@ def test_a_browser_draws_every_picture_and_complains_of_nothing(report: Path) ->
         assert [line for line in done.stderr.splitlines() if ":CONSOLE" in line] == []
 
 
-def test_kinds_of_operations_are_shown_as_boxes(document: dict[str, Any], tmp_path: Path) -> None:
-    document["figures"] = [{"kind": "boxes", "title": "Kinds", "metrics": ["kind.get", "kind.insert"]}]
+@pytest.mark.parametrize("log", [False, True])
+def test_kinds_of_operations_are_shown_as_boxes(document: dict[str, Any], tmp_path: Path, log: bool) -> None:
+    document["figures"] = [{"kind": "boxes", "title": "Kinds", "metrics": ["kind.get", "kind.insert"], "log": log}]
     plan = make_plan(load(document, tmp_path), 2)
     cells = row(100, 50, 100)
     parts = {f"kind.get.{part}": float(number) for number, part in enumerate(("min", "p25", "p50", "p75", "max"), 11)}
