@@ -12,7 +12,7 @@ from typing import Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.drivers import QUARTILES
@@ -52,6 +52,7 @@ def draw(summary: Summary, spec: FigureSpec, folder: Path, stem: str) -> Picture
             "svg.fonttype": "none",
             "svg.hashsalt": "qioi",  # so that the same figures are the same file when they are drawn again
             "text.color": INK,
+            "text.parse_math": False,  # a title may have several $
         }
     ):
         drawn = {"bars": bars, "lines": lines, "time": over_time, "stack": stack, "boxes": boxes}
@@ -299,6 +300,7 @@ def boxes(summary: Summary, spec: FigureSpec) -> Figure:
         tidy(axis, "x")
         if spec.log:
             axis.set_xscale("log")
+            axis.xaxis.set_minor_formatter(LogFormatter())  # its usual one writes mathematics
         else:
             axis.set_xlim(left=0)
         axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))

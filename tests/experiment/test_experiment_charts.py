@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from toy_experiment import figures, filled, row
+from toy_experiment import figures, filled, load, row
 
 from qioi.experiment import catalogue
-from qioi.experiment.charts import lines, stack
+from qioi.experiment.charts import draw, lines, stack
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.spec import ExperimentSpec, FigureSpec
 from qioi.experiment.store import Store
@@ -46,3 +47,12 @@ def test_a_stack_says_what_a_cell_has_no_value_of(plan: Plan, tmp_path: Path) ->
     (picture,) = [figure for figure in plan.spec.figures if figure.kind == "stack"]
     (axis,) = stack(Summary(Store(tmp_path / "run")), picture).axes
     assert [(text.get_text(), text.xy[1]) for text in axis.texts] == [("none", 1), ("commit: none", 2)]
+
+
+def test_a_title_in_dollars_is_no_mathematics(document: dict[str, Any], tmp_path: Path) -> None:
+    document["arms"][0]["title"] = "a host of $5, not of $6"
+    plan = make_plan(load(document, tmp_path), 2)
+    filled(Store(tmp_path / "run"), plan, [row(100, 50, 100)])
+    (picture,) = [figure for figure in plan.spec.figures if figure.kind == "bars"]
+    draw(Summary(Store(tmp_path / "run")), picture, tmp_path, "bars")
+    assert ">a host of $5, not of $6<" in (tmp_path / "bars.svg").read_text()

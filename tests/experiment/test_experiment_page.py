@@ -355,6 +355,7 @@ def test_kinds_of_operations_are_shown_as_boxes(document: dict[str, Any], tmp_pa
     assert "get, ms" in text
     assert "insert, ms" in text
     assert text.count(">none<") == 5  # of the six boxes, five kinds had no operation
+    assert "mathdefault" not in text
 
 
 def test_a_goals_ratio_has_three_decimals_where_they_say_something() -> None:
