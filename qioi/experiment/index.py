@@ -38,7 +38,7 @@ def write_index(parent: Path) -> Path:
             lines.append(Line(f"{page.parent.name}/report.html", page.parent.name, "", f"not readable: {error}"))
     lines.sort(key=lambda line: (line.when, line.name), reverse=True)
     path = parent / "index.html"
-    path.write_text(environment().get_template("index.html.j2").render(lines=lines))
+    path.write_text(environment().get_template("index.html.j2").render(lines=lines), encoding="utf-8")
     return path
 
 

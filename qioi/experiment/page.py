@@ -62,7 +62,7 @@ def write_report(directory: Path) -> Path:
         )
     )
     path = directory / "report.html"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     return path
 
 

@@ -287,7 +287,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
 
 def write_csv(summary: Summary, path: Path) -> None:
     """Write every metric of every cell of every repeat, one line each."""
-    with path.open("w", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
         out.writerow(["repeat", "quiet", "network", "load", "arm", "metric", "value"])
         for repeat in summary.repeats:

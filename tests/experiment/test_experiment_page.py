@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 from toy_experiment import HOST, figures, filled, load, row
+from waiting import PATIENCE
 
 from qioi.experiment import catalogue
 from qioi.experiment.charts import lines
@@ -314,6 +317,27 @@ def test_the_index_lists_every_run(report: Path) -> None:
 def test_the_index_finds_a_run_whatever_its_name(report: Path) -> None:
     shutil.move(report.parent, report.parent.with_name("try#2 of 5%"))
     assert Page(write_index(report.parent.parent)).files == ["try%232%20of%205%25/report.html"]
+
+
+DRAWN = """
+import sys
+from pathlib import Path
+from qioi.experiment.index import write_index
+from qioi.experiment.page import write_report
+write_report(Path(sys.argv[1]))
+write_index(Path(sys.argv[1]).parent)
+"""
+
+
+def test_pages_are_in_utf_8_as_they_say_whatever_the_locale(report: Path) -> None:
+    file = report.parent / "toy" / "run.json"
+    file.write_text(file.read_text().replace('"6.18"', r'"6.18-\u00fc"'))
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-c", DRAWN, str(report.parent)]
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    for page in (report, report.parent.parent / "index.html"):
+        assert "Linux 6.18-ü" in page.read_text(encoding="utf-8")
 
 
 PROBE = """<script>addEventListener("load", () => {
