@@ -125,7 +125,7 @@ def named(spec: ExperimentSpec, one: SentenceSpec) -> list[dict[str, object] | N
         *(spec.loads.get(name) for name in (one.load, one.of_load) if name),
         *(arms.get(name) for name in (one.arm, one.of) if name),
     ]
-    return [part and part.model_dump(exclude={"title"}) for part in parts]
+    return [None if part is None else part.model_dump(exclude={"title"}) for part in parts]
 
 
 def claims(summary: Summary) -> list[str]:
