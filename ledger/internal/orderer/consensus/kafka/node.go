@@ -35,7 +35,7 @@ var log = ops.Logger("orderer.consensus.kafka")
 var (
 	// ErrStarting is returned until this orderer has read the topic up to its own first record.
 	ErrStarting = errors.New("the topic is not read to its end yet")
-	// ErrLost ends an orderer whose topic no longer holds what was read from it.
+	// ErrLost ends an orderer whose topic no longer holds what was read from it, or is another one than it was.
 	ErrLost = errors.New("records of the topic are lost")
 )
 
@@ -91,6 +91,7 @@ type Node struct {
 	client    *kgo.Client
 	session   []byte // in this run's CONNECT, by which it is recognised
 	connected atomic.Bool
+	topicID   [16]byte // topicID is of the topic as it was at the start; zero where brokers tell none, as before Kafka 2.8
 
 	writing    consensus.Tally // writing counts records until the brokers have them, or will not
 	read       consensus.Tally // read counts records that were read, until they are applied
@@ -192,23 +193,13 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	log.Infof("[channel: %s] Reading the topic from offset %d", n.cfg.Channel, n.next)
 	n.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{n.cfg.Channel: {0: kgo.NewOffset().At(n.next)}})
-	fetched := make(chan kgo.Fetches)
+	fetched, from := make(chan []*kgo.Record), n.next
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		n.connect(groupCtx)
 		return nil
 	})
-	group.Go(func() error {
-		for {
-			fetches := n.client.PollFetches(groupCtx)
-			n.read.Put(fetches.NumRecords())
-			select {
-			case fetched <- fetches:
-			case <-groupCtx.Done():
-				return nil
-			}
-		}
-	})
+	group.Go(func() error { return n.fetch(groupCtx, from, fetched) })
 	group.Go(func() error { return n.apply(groupCtx, fetched) })
 	return ignoreEnd(ctx, group.Wait())
 }
@@ -254,15 +245,15 @@ func (n *Node) sayHello(ctx context.Context) error {
 	}
 }
 
-func (n *Node) apply(ctx context.Context, fetched <-chan kgo.Fetches) (err error) {
+func (n *Node) apply(ctx context.Context, fetched <-chan []*kgo.Record) (err error) {
 	defer func() { err = errors.Join(err, n.syncer.Close()) }()
 	for {
 		var work func() error
 		select {
 		case <-ctx.Done():
 			return nil
-		case fetches := <-fetched:
-			work = func() error { return n.take(fetches) }
+		case records := <-fetched:
+			work = func() error { return n.take(records) }
 		case <-n.block.C():
 			work = n.proposeCut
 		case err := <-n.syncer.Done():
@@ -277,17 +268,8 @@ func (n *Node) apply(ctx context.Context, fetched <-chan kgo.Fetches) (err error
 }
 
 // take applies what was read.
-func (n *Node) take(fetches kgo.Fetches) error {
-	n.read.Begin(fetches.NumRecords())
-	for _, failed := range fetches.Errors() {
-		if err := n.judge(failed.Err); err != nil {
-			return err
-		}
-	}
-	records := fetches.Records()
-	if len(records) == 0 {
-		return nil
-	}
+func (n *Node) take(records []*kgo.Record) error {
+	n.read.Begin(len(records))
 	first := n.next
 	entries := make([]*streampb.LogEntry, 0, len(records))
 	connected := false
@@ -326,19 +308,6 @@ func (n *Node) complete() error {
 	}
 	if missing := n.host.Missing(); missing > 0 {
 		return fmt.Errorf("%w: topic %s ends before %d transactions that this orderer had", ErrLost, n.cfg.Channel, missing)
-	}
-	return nil
-}
-
-// judge gives back an error that the node cannot go on with.
-func (n *Node) judge(err error) error {
-	var lost *kgo.ErrDataLoss
-	switch {
-	case errors.As(err, &lost), isOutOfRange(err):
-		return fmt.Errorf("%w: topic %s, to be read from offset %d: %w", ErrLost, n.cfg.Channel, n.next, err)
-	case errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed): // we end
-	default:
-		log.Warnf("[channel: %s] reading the topic: %s", n.cfg.Channel, err)
 	}
 	return nil
 }

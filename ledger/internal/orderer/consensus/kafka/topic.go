@@ -92,32 +92,44 @@ func (n *Node) createTopic(ctx context.Context) error {
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
 			return fmt.Errorf("topic %s: %w", t.Topic, err)
 		}
+		n.topicID = t.TopicID
 	}
 	return nil
 }
 
-// checkPartitions refuses a topic of several partitions, which have no order among each other, and one of too few replicas,
-// which takes nothing while a broker is down or has all on fewer of them than it should.
-func (n *Node) checkPartitions(ctx context.Context) error {
+// describe asks the brokers what topic there is.
+func (n *Node) describe(ctx context.Context) (*kmsg.MetadataResponseTopic, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = kmsg.StringPtr(n.cfg.Channel)
 	request.Topics = append(request.Topics, topic)
 	response, err := request.RequestWith(ctx, n.client)
 	if err != nil {
+		return nil, err
+	}
+	if len(response.Topics) != 1 {
+		return nil, fmt.Errorf("topic %s: the brokers describe %d topics in place of it", n.cfg.Channel, len(response.Topics))
+	}
+	if err := kerr.ErrorForCode(response.Topics[0].ErrorCode); err != nil {
+		return nil, fmt.Errorf("topic %s: %w", n.cfg.Channel, err)
+	}
+	return &response.Topics[0], nil
+}
+
+// checkPartitions refuses a topic of several partitions, which have no order among each other, and one of too few replicas,
+// which takes nothing while a broker is down or has all on fewer of them than it should.
+func (n *Node) checkPartitions(ctx context.Context) error {
+	t, err := n.describe(ctx)
+	if err != nil {
 		return err
 	}
-	for _, t := range response.Topics {
-		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return fmt.Errorf("topic %s: %w", n.cfg.Channel, err)
-		}
-		if len(t.Partitions) != 1 {
-			return fmt.Errorf("%w: %s has %d partitions, 1 is accepted", errTopic, n.cfg.Channel, len(t.Partitions))
-		}
-		if have := len(t.Partitions[0].Replicas); have < n.replicas() {
-			return fmt.Errorf("%w: %s has %d replicas, at least %d is accepted", errTopic, n.cfg.Channel, have, n.replicas())
-		}
+	if len(t.Partitions) != 1 {
+		return fmt.Errorf("%w: %s has %d partitions, 1 is accepted", errTopic, n.cfg.Channel, len(t.Partitions))
 	}
+	if have := len(t.Partitions[0].Replicas); have < n.replicas() {
+		return fmt.Errorf("%w: %s has %d replicas, at least %d is accepted", errTopic, n.cfg.Channel, have, n.replicas())
+	}
+	n.topicID = t.TopicID
 	return nil
 }
 
@@ -163,8 +175,6 @@ func (n *Node) checkSetting(name string, value *string) string {
 	}
 	return fmt.Sprintf("%s=%s, %s is accepted", name, *value, want)
 }
-
-func isOutOfRange(err error) bool { return errors.Is(err, kerr.OffsetOutOfRange) }
 
 // clientLog passes the client's messages to the log: errors as warnings, the rest at debug level.
 type clientLog struct{ channel string }
