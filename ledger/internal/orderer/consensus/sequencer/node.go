@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -40,12 +41,8 @@ var (
 )
 
 const (
-	// requestBytes is about how much is sent in one request.
-	requestBytes = 1 << 20
 	// messageSlack is what surrounds blobs in a message.
 	messageSlack = 2 << 20
-	// unanswered is how many requests may wait for their answers.
-	unanswered = 256
 	// retryPause is between two tries to reach the sequencer.
 	retryPause = 50 * time.Millisecond
 	// syncBytes is how much a restart may have to read again.
@@ -64,9 +61,10 @@ type Node struct {
 	// open guards what is between connected and intake: nothing comes in after a connection's end has emptied it.
 	open sync.RWMutex
 
-	asked      consensus.Tally // asked counts what was sent to the sequencer and has no answer
-	read       consensus.Tally // read counts blobs that were read, until they are applied
-	saturation ops.Saturation  // saturation is of the goroutine that applies
+	asked      consensus.Tally     // asked counts what was sent to the sequencer and has no answer
+	askedBytes *semaphore.Weighted // askedBytes bounds it in bytes
+	read       consensus.Tally     // read counts blobs that were read, until they are applied
+	saturation ops.Saturation      // saturation is of the goroutine that applies
 
 	tell   func(level ops.Level, format string, args ...any) // tell writes to the log
 	silent bool                                              // silent is whether it is told that the sequencer does not answer
@@ -82,7 +80,7 @@ type Node struct {
 func newNode(channel string, conn *grpc.ClientConn, cutInterval func() time.Duration, host consensus.Host) *Node {
 	n := &Node{
 		channel: channel, conn: conn, sequencer: sequencerpb.NewSequencerClient(conn), host: host, intake: consensus.NewIntake(),
-		next: number(host.From()), reached: number(host.Reached()),
+		askedBytes: semaphore.NewWeighted(unansweredBytes), next: number(host.From()), reached: number(host.Reached()),
 		block: consensus.NewBlockTimer(cutInterval), syncer: consensus.NewSyncer(syncBytes, host.Sync),
 		tell: func(level ops.Level, format string, args ...any) { log.Log(1, level, format, args...) },
 	}
@@ -193,78 +191,6 @@ func (n *Node) session(ctx context.Context) error {
 		return broken // the connection may have ended first
 	}
 	return err
-}
-
-// order hands what comes in to the sequencer, all that waits in one request, until the connection ends.
-func (n *Node) order(ctx context.Context) error {
-	stream, err := n.sequencer.Order(ctx)
-	if err != nil {
-		return away{err}
-	}
-	sent := make(chan []consensus.Proposal, unanswered)
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		defer close(sent)
-		for {
-			select {
-			case <-ctx.Done():
-				return away{ctx.Err()}
-			case p := <-n.intake.C():
-				n.intake.Taken(p)
-				batch, request := n.gather(p)
-				n.asked.Put(len(batch))
-				select {
-				case sent <- batch: // before it is sent, so that each is settled
-				case <-ctx.Done():
-					n.settle(batch, errUnanswered)
-					return away{ctx.Err()}
-				}
-				if err := stream.Send(request); err != nil {
-					return away{err}
-				}
-			}
-		}
-	})
-	group.Go(func() error {
-		err := n.answer(stream, sent)
-		return away{err}
-	})
-	err = group.Wait()
-	for batch := range sent {
-		n.settle(batch, errUnanswered)
-	}
-	return err
-}
-
-// gather is one request of what waits.
-func (n *Node) gather(p consensus.Proposal) ([]consensus.Proposal, *sequencerpb.OrderRequest) {
-	batch, request := []consensus.Proposal{p}, &sequencerpb.OrderRequest{Channel: n.channel, Blobs: [][]byte{p.Tx}}
-	for size := len(p.Tx); size < requestBytes; {
-		p, waits := n.intake.Next()
-		if !waits {
-			break
-		}
-		batch, request.Blobs = append(batch, p), append(request.Blobs, p.Tx)
-		size += len(p.Tx)
-	}
-	return batch, request
-}
-
-// answer settles what the sequencer has answered; it always errs.
-func (n *Node) answer(stream sequencerpb.Sequencer_OrderClient, sent <-chan []consensus.Proposal) error {
-	for {
-		if _, err := stream.Recv(); err != nil {
-			return err
-		}
-		n.settle(<-sent, nil)
-	}
-}
-
-func (n *Node) settle(batch []consensus.Proposal, err error) {
-	n.asked.Begin(len(batch))
-	for _, p := range batch {
-		p.Settle(err)
-	}
 }
 
 // shut refuses what comes in, and what has come in but has not left.
