@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,10 @@ import pytest
 from running import Site
 from systemd_machine import Machine, UnavailableError, root_file_system
 from waiting import until
+
+README = Path(__file__).parents[2] / "deploy" / "README.md"
+#: linux/capability.h
+DAC_OVERRIDE, DAC_READ_SEARCH, SYS_NICE = 1 << 1, 1 << 2, 1 << 23
 
 pytestmark = [pytest.mark.slow, pytest.mark.host]
 
@@ -57,14 +63,32 @@ def start(machine: Machine, site: Site, **changes: object) -> None:
     site.commit_until(lambda: share(site) > 1024)
 
 
+def rights(machine: Machine) -> tuple[int, int, str]:
+    """Give the service's bounding and effective capabilities, and whether it may gain no others."""
+    status = machine.run("cat", f"/proc/{machine.shown('MainPID')}/status").stdout
+    held = {line.split(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith(("Cap", "NoNew"))}
+    return int(held["CapBnd"], 16), int(held["CapEff"], 16), held["NoNewPrivs"]
+
+
 def test_it_raises_with_few_rights_and_stops_clean(machine: Machine, site: Site) -> None:
     start(machine, site)
     assert machine.shown("StatusText") == "watching 1 component and 1 channel every 0.1 s"
-    status = machine.run("cat", f"/proc/{machine.shown('MainPID')}/status").stdout
-    held = {line.split(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith(("Cap", "NoNew"))}
-    # CAP_DAC_READ_SEARCH is 2, CAP_SYS_NICE is 23 (linux/capability.h).
-    assert int(held["CapBnd"], 16) == int(held["CapEff"], 16) == 1 << 2 | 1 << 23
-    assert held["NoNewPrivs"] == "1"
+    few = DAC_READ_SEARCH | SYS_NICE
+    assert rights(machine) == (few, few, "1")
+    machine.run("systemctl", "stop", "qioi")
+    assert (machine.shown("Result"), share(site)) == ("success", 1024)
+
+
+def test_with_the_drop_in_of_the_page_it_raises_a_group_that_a_user_owns(machine: Machine, site: Site) -> None:
+    """As groups below a user's own systemd are on cgroup v2: root needs CAP_DAC_OVERRIDE to write there."""
+    os.chown(site.hierarchy.folder(f"{site.parent}/peer0") / site.hierarchy.file, 1000, 1000)
+    (drop_in,) = re.findall(r"printf ('\[Service\].*') >/etc/systemd/system/qioi\.service\.d/", README.read_text())
+    machine.run("mkdir", "-p", "/run/systemd/system/qioi.service.d")
+    write = f"printf {drop_in} >/run/systemd/system/qioi.service.d/rootless.conf"
+    machine.run("sh", "-c", f"{write}; systemctl daemon-reload")
+    start(machine, site)
+    three = DAC_OVERRIDE | DAC_READ_SEARCH | SYS_NICE
+    assert rights(machine) == (three, three, "1")
     machine.run("systemctl", "stop", "qioi")
     assert (machine.shown("Result"), share(site)) == ("success", 1024)
 
