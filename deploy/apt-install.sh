@@ -3,6 +3,9 @@
 #
 # Nothing that is installed is removed for it. What needs the network is tried again. What apt can say without it is not:
 # a name that it does not know, or a package that goes together with none of what is there.
+#
+# No service of theirs is started, now or at a boot: tests and experiments start what they need, and one of the host's
+# would hold a port, or disturb what is measured.
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 
@@ -21,6 +24,36 @@ again() {
         echo "== failed: once more in $pause s"
         sleep $pause
     done
+}
+
+policy=/usr/sbin/policy-rc.d
+
+present() {
+    dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p'
+}
+
+# Deny that packages start services (invoke-rc.d(8)), unless the host has its own word on that. Nothing removes the file
+# after a SIGKILL, so it denies for this process alone, and another run may replace it.
+deny() {
+    [ ! -e $policy ] || grep -q 'apt-install\.sh of QiOi' $policy || return 0
+    placed=yes
+    printf '#!/bin/sh\n# By apt-install.sh of QiOi, while it runs.\n[ ! -d /proc/%s ] || exit 101\n' $$ >$policy
+    chmod 755 $policy
+}
+
+settle() {
+    [ -z "$placed" ] || rm -f $policy
+    [ -d /run/systemd/system ] || return 0
+    disabled=
+    for package in $(present | grep -vxF "$there"); do
+        for unit in $(dpkg-query -L "$package" |
+            sed -nE 's,.*/lib/systemd/system/([^/]+\.(service|socket|timer|path))$,\1,p'); do
+            [ "$(systemctl is-enabled "$unit" 2>/dev/null)" != enabled ] || disabled="$disabled $unit"
+        done
+    done
+    [ -n "$disabled" ] || return 0
+    systemctl disable $disabled >/dev/null 2>&1 || true
+    echo "== not started, now or at a boot:$disabled (\`systemctl enable --now UNIT\` is for whoever wants one)"
 }
 
 missing=
@@ -52,4 +85,11 @@ done
 install="apt-get install -y -qq --no-install-recommends --no-remove -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600"
 # What does not go together apt names only where it is not quiet.
 $install --simulate $packages >/dev/null 2>&1 || { $install -q=0 --simulate $packages >&2; exit 1; }
+there=$(present)
+placed=
+trap settle EXIT
+# dash runs no EXIT trap when a signal ends it.
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+deny
 again $install $packages

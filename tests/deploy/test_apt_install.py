@@ -15,12 +15,23 @@ pytestmark = pytest.mark.skipif(shutil.which("apt-get") is None, reason="needs a
 
 
 class Host:
-    """A host whose dpkg only notes what it is asked to do, and for which no second passes."""
+    """A host whose dpkg only notes what it is asked to do, and for which no second passes.
+
+    ``root`` has, in place of the host's, the files of what :meth:`serves` offers, and the policy on services.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name in ("repository", "state/lists/partial", "cache/archives/partial", "etc", "log", "dpkg", "bin"):
+        self.folder, self.root = folder, folder / "root"
+        for name in ("repository", "state/lists/partial", "cache/archives/partial", "etc", "log", "dpkg/info",
+                     "dpkg/updates", "dpkg/triggers", "bin", "root/usr/sbin"):  # fmt: skip
             (folder / name).mkdir(parents=True)
+        self.policy, self.systemd = self.root / "usr/sbin/policy-rc.d", self.root / "run/systemd/system"
+        self.script = folder / "apt-install.sh"
+        text = SCRIPT.read_text()
+        for place in (self.policy, self.systemd):
+            text = text.replace(f"/{place.relative_to(self.root)}", str(place))
+        self.script.write_text(text)
+        self.script.chmod(0o755)
         (folder / "dpkg/status").touch()
         (folder / "repository/Packages").touch()
         (folder / "etc/sources.list").write_text(f"deb [trusted=yes] file:{folder}/repository ./\n")
@@ -32,16 +43,31 @@ class Host:
         self.program("dpkg", f'case $* in --*print*) ;; *) echo "$*" >>{folder}/done ;; esac')
         self.program("sleep", f'echo "$1" >>{folder}/slept')
         self.program("id", "echo 0")
+        self.program("systemctl", f'echo "$*" >>{folder}/asked; case $* in *is-enabled*) echo enabled ;; esac')
 
     def program(self, name: str, says: str) -> None:
         file = self.folder / "bin" / name
         file.write_text(f"#!/bin/sh\n{says}\n")
         file.chmod(0o755)
 
+    def serves(self, package: str, status: int = 0) -> None:
+        """Offer a service, whose postinst ends so once it is to have been started; have the real dpkg install it."""
+        root = self.folder / package
+        (root / "DEBIAN").mkdir(parents=True)
+        postinst = root / "DEBIAN/postinst"
+        postinst.write_text(f"#!/bin/sh\nPATH={self.folder}/bin:$PATH deb-systemd-invoke start {package}.service\n"
+                            f"cp -p {self.policy} {self.folder}/policy\nexit {status}\n")  # fmt: skip
+        postinst.chmod(0o755)
+        (root / "lib/systemd/system").mkdir(parents=True)
+        (root / f"lib/systemd/system/{package}.service").touch()
+        self.offer(package)
+        real = f"{shutil.which('dpkg')} --admindir={self.folder}/dpkg --instdir={self.root} --log=/dev/null"
+        self.program("dpkg", f'exec {real} --force-script-chrootless --force-not-root --force-bad-path "$@"')
+
     def offer(self, package: str, fields: str = "") -> None:
         """Have the repository have it, with further fields."""
         root, file = self.folder / package, self.folder / "repository" / f"{package}.deb"
-        (root / "DEBIAN").mkdir(parents=True)
+        (root / "DEBIAN").mkdir(parents=True, exist_ok=True)
         control = f"Package: {package}\nVersion: 1\nArchitecture: all\nMaintainer: test\nDescription: x\n{fields}"
         (root / "DEBIAN/control").write_text(control)
         subprocess.run(["dpkg-deb", "--build", str(root), str(file)], check=True, capture_output=True)
@@ -63,7 +89,7 @@ class Host:
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
         }
         return subprocess.run(
-            [str(SCRIPT), *packages], env=environment, capture_output=True, text=True, timeout=120, check=False
+            [str(self.script), *packages], env=environment, capture_output=True, text=True, timeout=120, check=False
         )
 
     def noted(self, what: str) -> str:
@@ -166,3 +192,54 @@ def test_a_source_that_does_not_answer_is_asked_again_and_ends_nothing(host: Hos
     assert done.returncode == 0, done.stderr
     assert host.noted("slept").split() == ["2", "15", "60"]
     assert "toy-missing" in host.noted("done")
+
+
+def test_a_service_is_not_started_now_or_at_a_boot(host: Host) -> None:
+    host.systemd.mkdir(parents=True)
+    host.has("toy-there")
+    (host.folder / "dpkg/info/toy-there.list").write_text("/lib/systemd/system/toy-there.service\n")
+    host.serves("toy-served")
+    done = host.install("toy-served", "toy-there")
+    assert done.returncode == 0, done.stderr
+    assert host.noted("policy"), "its postinst has run"
+    assert "start" not in host.noted("asked").split()
+    assert host.noted("asked").splitlines()[-1] == "disable toy-served.service", "and not what was there before"
+    assert done.stdout.splitlines()[1].startswith("== not started, now or at a boot: toy-served.service (")
+    assert not host.policy.exists()
+
+
+def test_without_a_systemd_nothing_is_asked_of_it(host: Host) -> None:
+    host.serves("toy-served")
+    done = host.install("toy-served")
+    assert (done.returncode, done.stdout) == (0, "== installing by apt: toy-served\n"), done.stderr
+    assert host.noted("asked") == ""
+    assert not host.policy.exists()
+
+
+def test_after_a_failure_services_may_be_started_again(host: Host) -> None:
+    host.serves("toy-broken", status=1)
+    assert host.install("toy-broken").returncode == 1
+    assert host.noted("policy")
+    assert not host.policy.exists()
+
+
+@pytest.mark.parametrize("status", [0, 101])
+def test_what_the_host_says_of_services_stays_in_force(host: Host, status: int) -> None:
+    host.policy.write_text(own := f"#!/bin/sh\nexit {status}\n")
+    host.policy.chmod(0o755)
+    host.serves("toy-served")
+    assert host.install("toy-served").returncode == 0
+    assert ("start" in host.noted("asked").split()) == (status == 0)
+    assert host.policy.read_text() == own
+
+
+def test_after_a_kill_services_may_be_started_again(host: Host) -> None:
+    """No trap runs, so the file stays: it denies while that process is there, and the next run removes it."""
+    host.program("apt-get", "case $* in *simulate*|update*) ;; *) kill -KILL $PPID ;; esac")
+    assert host.install("toy-missing").returncode == -9
+    assert subprocess.run([str(host.policy), "toy", "start"], check=False).returncode == 0
+    (host.folder / "bin/apt-get").unlink()
+    host.serves("toy-served")
+    done = host.install("toy-served")
+    assert (done.returncode, host.policy.exists()) == (0, False), done.stderr
+    assert "start" not in host.noted("asked").split()
