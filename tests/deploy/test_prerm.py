@@ -10,6 +10,7 @@ import pytest
 
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.levers.lever import GroupId
+from qioi.daemon.lock import HostLock
 from qioi.discovery.told import Told, ToldFiles
 from qioi.model import Owner, OwnerKind
 
@@ -70,3 +71,26 @@ def test_a_folder_from_which_all_is_put_back_is_removed(script: Path) -> None:
     Journal(folder).store([entry])
     assert "may not all be put back" not in remove(script)
     assert not (script.parent / "run/qioi").exists()
+
+
+@pytest.mark.slow
+def test_the_folder_of_records_of_a_daemon_that_runs_stays(script: Path) -> None:
+    """One in a container has both folders from the host, and no systemd stops it."""
+    (state := script.parent / "run/qioi").mkdir(parents=True)
+    (records := script.parent / "var/lib/qioi/records").mkdir(parents=True)
+    lock = HostLock(state)
+    try:
+        said = remove(script)
+    finally:
+        lock.close()
+    assert "a QiOi daemon is running already" in said
+    assert "Docker could not be asked" not in said, "there is no record"
+    assert records.is_dir()
+    assert (state / "lock").exists()
+
+
+@pytest.mark.slow
+def test_an_empty_folder_of_records_is_removed(script: Path) -> None:
+    (script.parent / "var/lib/qioi/records").mkdir(parents=True)
+    remove(script)
+    assert not (script.parent / "var/lib/qioi").exists()
