@@ -69,6 +69,16 @@ def remove_ledger(clone: Path) -> Path:
     return clone
 
 
+def remove_source(clone: Path) -> Path:
+    (clone / "ledger/internal/old.go").unlink()
+    return clone
+
+
+def remove_sources(clone: Path) -> Path:
+    shutil.rmtree(clone / "ledger/internal")
+    return clone
+
+
 def move(clone: Path) -> Path:
     return clone.rename(clone.with_name("moved"))
 
@@ -100,12 +110,15 @@ def done_setup(clone: Path) -> Path:
     """Make a clone in which all of `make setup` is done."""
     toy_environment(clone / ".venv")
     done = ("deploy/apt-packages.txt", "pyproject.toml", "ledger/go.mod", "ledger/go.sum", "ledger/main.go",
-            "build/stamps/apt", ".venv/ready", "build/stamps/modules", "ledger/bin/qioi-ledger")  # fmt: skip
+            "ledger/internal/old.go", "build/stamps/apt", ".venv/ready", "build/stamps/modules",
+            "ledger/bin/qioi-ledger")  # fmt: skip
     for order, name in enumerate(done):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).touch()
         os.utime(clone / name, (order, order))
-    (clone / "ledger/Makefile").write_text("build:\n")
+    (clone / "ledger/Makefile").write_text("build:\n\tmkdir -p bin && touch bin/qioi-ledger\n")
+    for folder, _, _ in os.walk(clone / "ledger"):
+        os.utime(folder, (0, 0))
     return clone
 
 
@@ -120,6 +133,8 @@ def done_setup(clone: Path) -> Path:
         (mount, ["python", "ledger"]),
         (link, []),
         (remove_ledger, ["ledger"]),
+        (remove_source, ["ledger"]),
+        (remove_sources, ["ledger"]),
     ],
 )
 def test_setup_does_again_what_is_gone_or_was_moved(
@@ -128,6 +143,14 @@ def test_setup_does_again_what_is_gone_or_was_moved(
     clone = done_setup(tmp_path / "clone")
     assert left_to_do(clone) == []
     assert left_to_do(change(clone)) == steps
+
+
+@pytest.mark.slow
+def test_what_a_build_makes_does_not_ask_for_another_one(tmp_path: Path) -> None:
+    clone = remove_source(remove_ledger(done_setup(tmp_path / "clone")))
+    command = ["make", "-f", str(ROOT / "Makefile"), "-C", str(clone), "ledger/bin/qioi-ledger"]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    assert left_to_do(clone) == []
 
 
 @pytest.mark.slow
