@@ -257,7 +257,8 @@ func TestARunOutOfBoundsIsRefused(t *testing.T) {
 		"batch 100: transactions of 50331648 bytes together": func(r *plan.Run) { r.Batch, r.Load.Padding = 100, 1<<20 },
 		"overlap 0: 1 to 4096":                               func(r *plan.Run) { r.Overlap = 0 }, "protocol": func(r *plan.Run) { r.Protocol = "raft" },
 		"overlap 1: 64, the default, is accepted of zyzzyva": func(r *plan.Run) { r.Protocol, r.Overlap = "zyzzyva", 1 },
-		"records 4611686018427387904: 2 to 4294967295":       func(r *plan.Run) { r.Load.Records = 1 << 62 },
+		"records 4611686018427387904: 2 to 100000000":        func(r *plan.Run) { r.Load.Records = 1 << 62 },
+		"records 4294967295: 2 to 100000000":                 func(r *plan.Run) { r.Load.Records, r.Load.Value = math.MaxUint32, 1 },
 		"records 200000 of 65536 bytes: a table of":          func(r *plan.Run) { r.Load.Records, r.Load.Value = 200_000, 1<<16 },
 		"quota 0.05: 0, and from 0.1 on":                     func(r *plan.Run) { r.Quota = 0.05 }, "quota -1": func(r *plan.Run) { r.Quota = -1 },
 	} {

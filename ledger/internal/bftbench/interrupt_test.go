@@ -57,7 +57,7 @@ func TestAnInterruptEndsAStart(t *testing.T) {
 	folder := t.TempDir()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(self, "bft-bench", "--execution", "sqlite", "--records", "1000000000")
+	cmd := exec.Command(self, "bft-bench", "--execution", "sqlite", "--records", "100000000")
 	cmd.Env = append(os.Environ(), "TMPDIR="+folder)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })

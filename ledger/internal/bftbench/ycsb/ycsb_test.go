@@ -144,11 +144,16 @@ type nobody struct{ auth.Authenticator }
 func (nobody) Broadcast([]byte) []byte { return nil }
 
 func TestALoadOutOfBoundsIsRefused(t *testing.T) {
-	good := Load{Records: 2, Operations: 1, Burst: 1, Value: 1}
-	require.NoError(t, good.Validate())
+	for _, good := range []Load{
+		{Records: 2, Operations: 1, Burst: 1, Value: 1}, {Records: 100_000_000, Operations: 1, Burst: 1, Value: 1},
+		{Records: 100_000_000, Operations: 1, Burst: 1, Value: 53}, {Records: 130_000, Operations: 1, Burst: 1, Value: 1 << 16},
+	} {
+		require.NoError(t, good.Validate())
+	}
 	for _, bad := range []Load{
 		{Records: 1, Operations: 1, Burst: 1, Value: 1}, {Records: 2, Skew: 1, Operations: 1, Burst: 1, Value: 1},
 		{Records: 2, Burst: 1, Value: 1}, {Records: 2, Operations: 1, Burst: 1}, {Records: 2, Operations: 1, Value: 1},
+		{Records: 100_000_001, Operations: 1, Burst: 1, Value: 1}, {Records: 100_000_000, Operations: 1, Burst: 1, Value: 54},
 	} {
 		assert.Error(t, bad.Validate())
 	}
