@@ -45,7 +45,7 @@ type core struct {
 
 const (
 	// partsVersion grows when the costs beside the core are measured otherwise: what was kept before is of something else.
-	partsVersion = 2
+	partsVersion = 3
 	// stepsVersion grows when more kinds of a core's steps are measured, or otherwise.
 	stepsVersion = 3
 )
