@@ -50,16 +50,36 @@ func TestASimulatedFloorIsOfTheReplicasThatVerify(t *testing.T) {
 	}
 }
 
+// lengths notes how many bytes it is to verify.
+type lengths struct {
+	auth.Authenticator
+	verified map[int]bool
+}
+
+func (l lengths) VerifyBroadcast(from auth.Party, data, signature []byte) bool {
+	l.verified[len(data)] = true
+	return l.Authenticator.VerifyBroadcast(from, data, signature)
+}
+
 // TestTheFloorCountsTheHashOfARequest, which a replica that verifies computes.
 func TestTheFloorCountsTheHashOfARequest(t *testing.T) {
 	run := small()
+	run.Load.Operations, run.Load.Burst, run.Load.Value, run.Load.Padding = 2, 3, 1<<10, 5
 	keys, err := auth.NewKeys(run.Auth, run.Replicas, 1)
 	require.NoError(t, err)
-	short, err := floorOf(run, keys, true)
+	suite, err := auth.New(keys, auth.Machine(0))
 	require.NoError(t, err)
-	run.Load.Value = 1 << 16
-	long, err := floorOf(run, keys, true)
+	by := lengths{suite.Requests, map[int]bool{}}
+	found, err := verifyMicroseconds(run, by)
 	require.NoError(t, err)
-	assert.Greater(t, long.VerifyMicroseconds, 1.5*short.VerifyMicroseconds)
-	assert.Less(t, long.Throughput, short.Throughput)
+	assert.Positive(t, found)
+	require.Len(t, by.verified, 1)
+	for length := range by.verified {
+		assert.Greater(t, length, 6<<10+15, "all that it writes")
+		assert.Less(t, length, run.Load.Size())
+	}
+	floor, err := floorOf(run, keys, true)
+	require.NoError(t, err)
+	assert.Positive(t, floor.VerifyMicroseconds)
+	assert.InEpsilon(t, floor.bound(run), floor.Throughput, 1e-9)
 }

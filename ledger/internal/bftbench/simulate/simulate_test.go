@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/stage"
@@ -244,19 +243,6 @@ func TestCostsAreMeasured(t *testing.T) {
 	assert.Positive(t, c.Garbage)
 	assert.Greater(t, c.Handoff, c.Wake, "another thread is woken too")
 	assert.Greater(t, c.Request, 64)
-}
-
-// TestWhatIsSignedIsHashed: a request with all that it writes, and a reply with all its answers.
-func TestWhatIsSignedIsHashed(t *testing.T) {
-	run, _ := small()
-	run.Load.Records, run.Batch, run.Auth = 1000, 1, auth.ED25519
-	short, err := MeasureCosts(t.Context(), run)
-	require.NoError(t, err)
-	run.Load.Value = 1 << 16
-	long, err := MeasureCosts(t.Context(), run)
-	require.NoError(t, err)
-	assert.Greater(t, float64(long.Verify), 1.5*float64(short.Verify))
-	assert.Positive(t, short.TagByte)
 }
 
 // TestAFrameThatIsReadIsCollected: each is allocated anew.
