@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -34,7 +35,7 @@ func (n *Node) fetch(ctx context.Context, cert bft.Certificate) error {
 	if err := n.host.Sync(); err != nil {
 		return err
 	}
-	imported, cuts, err := n.brought(before, height)
+	imported, cuts, err := n.brought(ctx, before, height)
 	if err != nil {
 		return err
 	}
@@ -44,8 +45,8 @@ func (n *Node) fetch(ctx context.Context, cert bft.Certificate) error {
 
 // brought names the transactions of sealed blocks, as many of the last as are remembered, and the cuts of these blocks
 // and of the one that was open here.
-func (n *Node) brought(from, to uint64) (txs, cuts []bft.Digest, err error) {
-	txs, first, err := n.newest(from, to, math.MaxInt)
+func (n *Node) brought(ctx context.Context, from, to uint64) (txs, cuts []bft.Digest, err error) {
+	txs, first, err := n.newest(ctx, from, to, math.MaxInt)
 	for number := first; number < to; number++ {
 		cuts = append(cuts, bft.TxDigest(cutOf(number)))
 	}
@@ -53,9 +54,12 @@ func (n *Node) brought(from, to uint64) (txs, cuts []bft.Digest, err error) {
 }
 
 // newest names the transactions of sealed blocks, as many of the last as are remembered, from the first block that it has read
-// on. It reads a block more than most bytes of transactions. An error is of the block before the first.
-func (n *Node) newest(from, to uint64, most int) (txs []bft.Digest, first uint64, err error) {
+// on. It reads a block more than most bytes of transactions. An error is of the block before the first, or of ctx.
+func (n *Node) newest(ctx context.Context, from, to uint64, most int) (txs []bft.Digest, first uint64, err error) {
 	for first = to; first > from && len(txs) < kept && most >= 0; first-- {
+		if err = ctx.Err(); err != nil {
+			break
+		}
 		var block *commonpb.Block
 		if block, err = n.host.Block(first - 1); err != nil {
 			break
@@ -73,10 +77,17 @@ const mostRecalled = kept * 4 << 10
 
 // recallOrdered remembers what sealed blocks have. It may be brought here again, and this replica would wait for it, and give
 // up leaders who know better. What the open block has is applied again. A ledger may go on beside a block that it cannot read.
-func (n *Node) recallOrdered() {
-	txs, first, err := n.newest(1, n.host.Height(), mostRecalled)
+// An error is that ctx has ended.
+func (n *Node) recallOrdered(ctx context.Context) error {
+	began := time.Now()
+	txs, first, err := n.newest(ctx, 1, n.host.Height(), mostRecalled)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err != nil {
 		log.Warnf("[channel: %s] What is in blocks below [%d] may be ordered again: %s", n.settings.Channel, first, err)
 	}
 	n.oracle.remember(txs)
+	log.Infof("[channel: %s] The last %d transactions are known again, after %s", n.settings.Channel, len(txs), time.Since(began).Round(time.Millisecond))
+	return nil
 }

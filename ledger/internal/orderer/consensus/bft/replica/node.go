@@ -170,7 +170,10 @@ func (n *Node) Run(ctx context.Context) error {
 		n.deadline.close()
 		_ = n.log.Close() // what it had to say has been said by Append
 	}()
-	if err := n.start(); err != nil {
+	switch err := n.start(ctx); {
+	case errors.Is(err, context.Canceled):
+		return nil
+	case err != nil:
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -190,7 +193,7 @@ func (n *Node) Run(ctx context.Context) error {
 }
 
 // start gives the core its votes, and where the ledger stands.
-func (n *Node) start() error {
+func (n *Node) start(ctx context.Context) error {
 	records := make([]bft.Record, len(n.records))
 	for i, raw := range n.records {
 		var err error
@@ -205,7 +208,9 @@ func (n *Node) start() error {
 	}
 	n.learn(epoch)
 	n.seals.skip(n.host.Height())
-	n.recallOrdered()
+	if err := n.recallOrdered(ctx); err != nil {
+		return err
+	}
 	state, err := n.standing(records)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"testing"
@@ -23,9 +24,9 @@ type again struct{ *changed }
 func (again) SealBy(chain.Sealer)             {}
 func (again) Registry() prometheus.Registerer { return prometheus.NewRegistry() }
 
-// TestWhatIsOrderedIsKnownAfterARestart: a replica would otherwise wait for a transaction that is brought again, and give up
-// leaders who know better.
-func TestWhatIsOrderedIsKnownAfterARestart(t *testing.T) {
+// reopened is an orderer that starts again, and has a block with one transaction.
+func reopened(t *testing.T) *Node {
+	t.Helper()
 	before, now := configured(t), configured(t)
 	host, settings := changedBy(t, before, now)
 	host.height = 3
@@ -38,11 +39,18 @@ func TestWhatIsOrderedIsKnownAfterARestart(t *testing.T) {
 
 	n, err := Open(settings, again{host}, ProtocolOfPBFT(settings))
 	require.NoError(t, err)
+	return n
+}
+
+// TestWhatIsOrderedIsKnownAfterARestart: a replica would otherwise wait for a transaction that is brought again, and give up
+// leaders who know better.
+func TestWhatIsOrderedIsKnownAfterARestart(t *testing.T) {
+	n := reopened(t)
 	defer func() {
 		n.deadline.close()
 		_ = n.log.Close()
 	}()
-	require.NoError(t, n.start())
+	require.NoError(t, n.start(t.Context()))
 	assert.True(t, n.oracle.Known(bft.TxDigest([]byte("tx"))))
 	assert.False(t, n.oracle.Known(bft.TxDigest([]byte("another"))))
 }
@@ -75,7 +83,7 @@ func TestOfALongLedgerTheNewestBlocksAreRead(t *testing.T) {
 		most         int
 	}{{0, 1, 1 << 20}, {0, 6, 399}, {0, 5, 400}, {7, 7, 1 << 20}} {
 		host.below = c.below
-		txs, first, err := n.newest(1, host.height, c.most)
+		txs, first, err := n.newest(t.Context(), 1, host.height, c.most)
 		assert.Equal(t, c.below > 0, err != nil)
 		assert.Equal(t, c.first, first)
 		require.Len(t, txs, int(host.height-first))
@@ -83,9 +91,50 @@ func TestOfALongLedgerTheNewestBlocksAreRead(t *testing.T) {
 			assert.Equal(t, bft.TxDigest(tx(first+uint64(i))), txs[i])
 		}
 	}
-	n.recallOrdered()
+	require.NoError(t, n.recallOrdered(t.Context()))
 	assert.False(t, n.oracle.Known(bft.TxDigest(tx(6))))
 	assert.True(t, n.oracle.Known(bft.TxDigest(tx(7))))
+}
+
+// stopped is a ledger whose orderer is stopped as it reads a block.
+type stopped struct {
+	sealed
+	at   uint64
+	stop func()
+	read []uint64
+}
+
+func (s *stopped) Block(number uint64) (*commonpb.Block, error) {
+	s.read = append(s.read, number)
+	if number == s.at {
+		s.stop()
+	}
+	return s.sealed.Block(number)
+}
+
+// TestAnOrdererThatIsStoppedReadsNoMoreBlocks, whether it starts or fetches.
+func TestAnOrdererThatIsStoppedReadsNoMoreBlocks(t *testing.T) {
+	for name, reads := range map[string]func(context.Context, *Node) error{
+		"start": func(ctx context.Context, n *Node) error { return n.recallOrdered(ctx) },
+		"fetch": func(ctx context.Context, n *Node) error { _, _, err := n.brought(ctx, 1, 10); return err },
+	} {
+		ctx, stop := context.WithCancel(t.Context())
+		host := &stopped{sealed: sealed{height: 10}, at: 7, stop: stop}
+		for range host.height {
+			host.blocks = append(host.blocks, &commonpb.Block{})
+		}
+		n := &Node{host: host, oracle: newOracle(consensus.Settings{}, host)}
+		require.ErrorIs(t, reads(ctx, n), context.Canceled, name)
+		assert.Equal(t, []uint64{9, 8, 7}, host.read, name)
+		stop()
+	}
+}
+
+// TestAnOrdererThatIsStoppedAsItStartsEndsInOrder: it may be so because it was removed.
+func TestAnOrdererThatIsStoppedAsItStartsEndsInOrder(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.NoError(t, reopened(t).Run(ctx))
 }
 
 // TestAllKnowTheSameTransactions, and not by when each has begun: one that has forgotten what the leader knows gives it up.
