@@ -54,8 +54,10 @@ func (n *Node) brought(ctx context.Context, from, to uint64) (txs, cuts []bft.Di
 }
 
 // newest names the transactions of sealed blocks, as many of the last as are remembered, from the first block that it has read
-// on. It reads a block more than most bytes of transactions. An error is of the block before the first, or of ctx.
+// on. One that was ordered again is named where it came last. It reads a block more than most bytes of transactions. An error
+// is of the block before the first, or of ctx.
 func (n *Node) newest(ctx context.Context, from, to uint64, most int) (txs []bft.Digest, first uint64, err error) {
+	named := map[bft.Digest]bool{}
 	for first = to; first > from && len(txs) < kept && most >= 0; first-- {
 		if err = ctx.Err(); err != nil {
 			break
@@ -65,14 +67,19 @@ func (n *Node) newest(ctx context.Context, from, to uint64, most int) (txs []bft
 			break
 		}
 		for _, tx := range slices.Backward(block.Data.GetData()) {
-			txs, most = append(txs, bft.TxDigest(tx)), most-len(tx)
+			most -= len(tx)
+			if digest := bft.TxDigest(tx); !named[digest] {
+				named[digest] = true
+				txs = append(txs, digest)
+			}
 		}
 	}
 	slices.Reverse(txs)
 	return txs, first, err
 }
 
-// mostRecalled is how many bytes of transactions are read at start: what is remembered of them at 4 KiB each.
+// mostRecalled is how many bytes of transactions are read at start: what is remembered of them at 4 KiB each. Where they are
+// larger, or come again, fewer are known than to those who have run for longer.
 const mostRecalled = kept * 4 << 10
 
 // recallOrdered remembers what sealed blocks have. It may be brought here again, and this replica would wait for it, and give

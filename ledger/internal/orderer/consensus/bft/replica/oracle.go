@@ -23,7 +23,7 @@ type oracle struct {
 	sequence uint64 // of the configuration that keys were learned from last, plus one
 
 	verdicts recent[verdict]
-	known    ordered
+	known    *ordered
 }
 
 // keyring are consenters' keys, by id.
@@ -39,7 +39,7 @@ type verdict struct {
 }
 
 func newOracle(s consensus.Settings, host consensus.Host) *oracle {
-	o := &oracle{settings: s, host: host, verdicts: newRecent[verdict](), known: ordered{has: map[bft.Digest]struct{}{}}}
+	o := &oracle{settings: s, host: host, verdicts: newRecent[verdict](), known: newOrdered()}
 	o.keys.Store(&keyring{})
 	return o
 }
@@ -167,32 +167,8 @@ func (o *oracle) remember(txs []bft.Digest) {
 	}
 }
 
-// ordered remembers the last kept transactions and no others, each from when it came first. A replica that has run for longer
-// than another, or has begun anew, knows the same.
-type ordered struct {
-	has  map[bft.Digest]struct{}
-	came []bft.Digest // in this order, from old on and around
-	old  int          // the place of the oldest, once there are kept
-}
-
-func (o *ordered) put(d bft.Digest) {
-	if _, has := o.has[d]; has {
-		return
-	}
-	o.has[d] = struct{}{}
-	if len(o.came) < kept {
-		o.came = append(o.came, d)
-		return
-	}
-	delete(o.has, o.came[o.old])
-	o.came[o.old] = d
-	o.old = (o.old + 1) % kept
-}
-
 // recent remembers at least the last kept things, and at most twice as many.
 type recent[V any] struct{ now, before map[bft.Digest]V }
-
-const kept = 1 << 16
 
 func newRecent[V any]() recent[V] { return recent[V]{now: map[bft.Digest]V{}} }
 

@@ -151,3 +151,33 @@ func TestAllKnowTheSameTransactions(t *testing.T) {
 		assert.True(t, o.Known(id(2*kept+8)))
 	}
 }
+
+// TestWhatIsOrderedAgainTakesNoOthersPlace: a leader that lies may order what is known, and a replica that starts then would
+// know less than the others.
+func TestWhatIsOrderedAgainTakesNoOthersPlace(t *testing.T) {
+	const half = kept / 2
+	host := &sealed{height: 1, blocks: []*commonpb.Block{{}}}
+	running := newOracle(consensus.Settings{}, host)
+	tx := func(number int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(number)) }
+	order := func(first int) {
+		block := &commonpb.BlockData{}
+		for i := first; i < first+half; i++ {
+			block.Data = append(block.Data, tx(i))
+			running.remember([]bft.Digest{bft.TxDigest(tx(i))})
+		}
+		host.blocks = append(host.blocks, &commonpb.Block{Data: block})
+		host.height++
+	}
+	for _, first := range []int{0, half, 2 * half, half, half, half, 0} {
+		order(first)
+		again := &Node{host: host, oracle: newOracle(consensus.Settings{}, host)}
+		require.NoError(t, again.recallOrdered(t.Context()))
+		for i := range 3 * half {
+			id := bft.TxDigest(tx(i))
+			require.Equal(t, running.Known(id), again.oracle.Known(id), "%d after %d blocks", i, host.height-1)
+		}
+	}
+	assert.True(t, running.Known(bft.TxDigest(tx(0))))
+	assert.True(t, running.Known(bft.TxDigest(tx(half))), "it came again after the third half")
+	assert.False(t, running.Known(bft.TxDigest(tx(2*half))))
+}
