@@ -22,7 +22,7 @@ type oracle struct {
 	learning sync.Mutex
 	sequence uint64 // of the configuration that keys were learned from last, plus one
 
-	verdicts recent[verdict]
+	verdicts verdicts
 	known    *ordered
 }
 
@@ -39,7 +39,7 @@ type verdict struct {
 }
 
 func newOracle(s consensus.Settings, host consensus.Host) *oracle {
-	o := &oracle{settings: s, host: host, verdicts: newRecent[verdict](), known: newOrdered()}
+	o := &oracle{settings: s, host: host, verdicts: verdicts{now: map[bft.Digest]verdict{}}, known: newOrdered()}
 	o.keys.Store(&keyring{})
 	return o
 }
@@ -167,22 +167,20 @@ func (o *oracle) remember(txs []bft.Digest) {
 	}
 }
 
-// recent remembers at least the last kept things, and at most twice as many.
-type recent[V any] struct{ now, before map[bft.Digest]V }
+// verdicts are at least the last kept ones, and at most twice as many.
+type verdicts struct{ now, before map[bft.Digest]verdict }
 
-func newRecent[V any]() recent[V] { return recent[V]{now: map[bft.Digest]V{}} }
-
-func (r *recent[V]) get(d bft.Digest) (V, bool) {
-	v, has := r.now[d]
+func (v *verdicts) get(d bft.Digest) (verdict, bool) {
+	found, has := v.now[d]
 	if !has {
-		v, has = r.before[d]
+		found, has = v.before[d]
 	}
-	return v, has
+	return found, has
 }
 
-func (r *recent[V]) put(d bft.Digest, v V) {
-	if len(r.now) >= kept {
-		r.before, r.now = r.now, make(map[bft.Digest]V, kept)
+func (v *verdicts) put(d bft.Digest, reached verdict) {
+	if len(v.now) >= kept {
+		v.before, v.now = v.now, make(map[bft.Digest]verdict, kept)
 	}
-	r.now[d] = v
+	v.now[d] = reached
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
-// kept is how many transactions are remembered.
+// kept is how many transactions are remembered, and verdicts at least.
 const kept = 1 << 16
 
 // ordered remembers the last kept transactions and no others, each from when it came last: a leader that lies may have some
