@@ -24,8 +24,8 @@ import (
 
 var log = ops.Logger("sequencer")
 
-// minPing is below what the facades ping with.
-const minPing = 100 * time.Millisecond
+// limits has pings taken that are more frequent than the facades'.
+var limits = serving.Limits{MessageBytes: MostMessage, MinPing: 100 * time.Millisecond}
 
 type options struct {
 	listen, data        string
@@ -98,7 +98,7 @@ func run(ctx context.Context, o options) (err error) {
 	if o.memory {
 		log.Warnf("--memory: what is answered is in this host's memory, as in simulated NVDIMM: it outlives the process, but not a power cut")
 	}
-	server, sequencer := serving.Server(serving.Limits{MessageBytes: mostRequest, MinPing: minPing}, secured), NewServer(logs)
+	server, sequencer := serving.Server(limits, secured, counted(mostRequest/blobHead)), NewServer(logs)
 	group, ctx := errgroup.WithContext(ctx)
 	if o.operations.Listen != "" {
 		operations, err := ops.Listen(o.operations)

@@ -33,12 +33,12 @@ func start(t *testing.T) (l *Log, address string, end func()) {
 }
 
 // startWith is start of a server that is another one in something.
-func startWith(t *testing.T, change func(*Server)) (l *Log, address string, end func()) {
+func startWith(t *testing.T, change func(*Server), more ...grpc.ServerOption) (l *Log, address string, end func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	l = open(t, t.TempDir())
-	server, s := serving.Server(serving.Limits{MessageBytes: mostRequest, MinPing: minPing}, nil), NewServer(map[string]*Log{"ch": l})
+	server, s := serving.Server(limits, nil, append([]grpc.ServerOption{counted(mostRequest / blobHead)}, more...)...), NewServer(map[string]*Log{"ch": l})
 	change(s)
 	sequencerpb.RegisterSequencerServer(server, s)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -223,7 +223,7 @@ func sends(t *testing.T, client sequencerpb.SequencerClient, requests int) (answ
 func TestAllRequestsAreAnsweredThoughNoMoreCome(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	server, s := serving.Server(serving.Limits{MessageBytes: mostRequest}, nil), NewServer(map[string]*Log{"ch": open(t, t.TempDir())})
+	server, s := serving.Server(limits, nil), NewServer(map[string]*Log{"ch": open(t, t.TempDir())})
 	sequencerpb.RegisterSequencerServer(server, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

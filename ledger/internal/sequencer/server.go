@@ -26,6 +26,9 @@ const (
 	batchBytes = 1 << 20
 	// MostBlob is the largest blob that is taken, and that those who read it must take. A transaction has at most 252 MiB.
 	MostBlob = 254 << 20
+	// MostMessage is the largest message that is taken on either side: a blob, or a request of a facade, whose last transaction
+	// may be as large as any, behind less than 1 MiB of others.
+	MostMessage = MostBlob + 2<<20
 	// mostRequest bounds what a request takes in the log: with a group before it less than a frame holds.
 	mostRequest = 2 * MostBlob
 )

@@ -15,7 +15,7 @@ var Kind = consensus.Kind{Log: chain.KafkaLog, Open: open}
 
 func open(s consensus.Settings, host consensus.Host) (consensus.Consenter, error) {
 	o := &s.Bundle().Orderer
-	conn, err := cluster.Dial(o.Sequencer, s.Certificate, o.TLSRoots, nil, sequencer.MostBlob+messageSlack)
+	conn, err := cluster.Dial(o.Sequencer, s.Certificate, o.TLSRoots, nil, sequencer.MostMessage)
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,6 @@ var (
 )
 
 const (
-	// messageSlack is what surrounds blobs in a message.
-	messageSlack = 2 << 20
 	// retryPause is between two tries to reach the sequencer.
 	retryPause = 50 * time.Millisecond
 	// syncBytes is how much a restart may have to read again.
