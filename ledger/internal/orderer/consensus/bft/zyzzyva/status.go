@@ -128,7 +128,11 @@ func (c *Core) resend(to bft.ID, m *Status) {
 	at := c.Group.Index(c.ID)
 	for _, seq := range slices.Sorted(maps.Keys(c.rounds)) {
 		if r := c.rounds[seq]; r.sent && seq > m.Applied {
-			c.Send(to, &Response{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: r.votes[at].history, Signature: r.votes[at].signature})
+			again := &Response{Epoch: c.Group.Epoch, View: c.InView, Seq: seq, History: r.votes[at].history, Signature: r.votes[at].signature}
+			if s := c.slots[seq]; s != nil && s.history == again.History {
+				again.Order = s.order // the other one may have got another order since it heard this first
+			}
+			c.Send(to, again)
 		}
 	}
 	if local := c.localCommit(); local != nil && local.Seq > m.Applied {
