@@ -155,14 +155,15 @@ func (w *world) crashAtEnd(n *node) {
 	}})
 }
 
-// drawGroups adds memberships, each with one replica more or fewer, or some others.
+// drawGroups adds memberships, each with one replica more or fewer, or some others. Who comes has an id that nobody had.
 func (p *plan) drawGroups(rng *rand.Rand) {
 	if len(p.groups[0]) < 4 {
 		return
 	}
+	free := bft.ID(0)
 	for range 1 + rng.IntN(3) {
 		next := slices.Clone(p.groups[len(p.groups)-1])
-		newest := next[len(next)-1] + 1
+		free = max(free, next[len(next)-1]+1)
 		switch rng.IntN(4) {
 		case 0:
 			if len(next) > 4 {
@@ -171,11 +172,11 @@ func (p *plan) drawGroups(rng *rand.Rand) {
 			}
 		case 1: // one comes for another
 			at := rng.IntN(len(next))
-			next = append(slices.Delete(next, at, at+1), newest)
+			next = append(slices.Delete(next, at, at+1), free)
 		case 2:
-			next = append(next, newest)
+			next = append(next, free)
 		case 3:
-			next = append(next, newest, newest+1)
+			next = append(next, free, free+1)
 		}
 		p.groups = append(p.groups, next)
 	}
