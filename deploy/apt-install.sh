@@ -28,16 +28,20 @@ again() {
 
 policy=/usr/sbin/policy-rc.d
 
-present() {
-    dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p'
-}
-
-# Deny that packages start services (invoke-rc.d(8)), unless the host has its own word on that. Nothing removes the file
-# after a SIGKILL, so it denies for this process alone, and another run may replace it.
+# Deny that packages start services (invoke-rc.d(8)), unless the host has its own word on that. It is denied to what this
+# process runs alone: another apt may be at work, and nothing removes the file after a SIGKILL.
 deny() {
     [ ! -e $policy ] || grep -q 'apt-install\.sh of QiOi' $policy || return 0
     placed=yes
-    printf '#!/bin/sh\n# By apt-install.sh of QiOi, while it runs.\n[ ! -d /proc/%s ] || exit 101\n' $$ >$policy
+    cat >$policy <<EOF
+#!/bin/sh
+# By apt-install.sh of QiOi, for what process $$ runs.
+pid=\$\$
+while [ "\${pid:-0}" -gt 1 ]; do
+    [ "\$pid" != $$ ] || exit 101
+    pid=\$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/\$pid/status")
+done
+EOF
     chmod 755 $policy
 }
 
@@ -45,7 +49,7 @@ settle() {
     [ -z "$placed" ] || rm -f $policy
     [ -d /run/systemd/system ] || return 0
     disabled=
-    for package in $(present | grep -vxF "$there"); do
+    for package in $new; do
         for unit in $(dpkg-query -L "$package" |
             sed -nE 's,.*/lib/systemd/system/([^/]+\.(service|socket|timer|path))$,\1,p'); do
             [ "$(systemctl is-enabled "$unit" 2>/dev/null)" != enabled ] || disabled="$disabled $unit"
@@ -84,12 +88,15 @@ done
 [ -n "$packages" ] || exit 0
 install="apt-get install -y -qq --no-install-recommends --no-remove -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600"
 # What does not go together apt names only where it is not quiet.
-$install --simulate $packages >/dev/null 2>&1 || { $install -q=0 --simulate $packages >&2; exit 1; }
-there=$(present)
+simulated=$($install --simulate $packages 2>/dev/null) || { $install -q=0 --simulate $packages >&2; exit 1; }
+new=$(printf '%s\n' "$simulated" | sed -n 's/^Inst \([^ ]*\) (.*/\1/p') # in brackets stands what is upgraded
+# One at a time, since each removes the policy at its end. Nothing that apt leaves behind holds the lock.
+exec 9</usr/sbin
+flock 9
 placed=
 trap settle EXIT
 # dash runs no EXIT trap when a signal ends it.
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 deny
-again $install $packages
+again $install $packages 9<&-

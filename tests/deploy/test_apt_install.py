@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -234,10 +235,15 @@ def test_what_the_host_says_of_services_stays_in_force(host: Host, status: int) 
 
 
 def test_after_a_kill_services_may_be_started_again(host: Host) -> None:
-    """No trap runs, so the file stays: it denies while that process is there, and the next run removes it."""
+    """No trap runs, so the file stays: it denies to what that process has begun, and the next run removes it."""
     host.program("apt-get", "case $* in *simulate*|update*) ;; *) kill -KILL $PPID ;; esac")
     assert host.install("toy-missing").returncode == -9
-    assert subprocess.run([str(host.policy), "toy", "start"], check=False).returncode == 0
+    left = host.policy.read_text()
+    with subprocess.Popen(["sleep", "100"]) as stranger:
+        for pid, status in ((None, 0), (stranger.pid, 0), (os.getpid(), 101)):
+            host.policy.write_text(re.sub(r"(process|!=) \d+", rf"\1 {pid}", left) if pid else left)
+            assert subprocess.run([str(host.policy), "toy", "start"], check=False).returncode == status
+        stranger.kill()
     (host.folder / "bin/apt-get").unlink()
     host.serves("toy-served")
     done = host.install("toy-served")
