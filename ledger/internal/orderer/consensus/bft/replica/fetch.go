@@ -95,6 +95,6 @@ func (n *Node) recallOrdered(ctx context.Context) error {
 		log.Warnf("[channel: %s] What is in blocks below [%d] may be ordered again: %s", n.settings.Channel, first, err)
 	}
 	n.oracle.remember(txs)
-	log.Infof("[channel: %s] The last %d transactions are known again, after %s", n.settings.Channel, len(txs), time.Since(began).Round(time.Millisecond))
+	log.Infof("[channel: %s] The last %d transactions are known again, after %s", n.settings.Channel, min(len(txs), kept), time.Since(began).Round(time.Millisecond))
 	return nil
 }
