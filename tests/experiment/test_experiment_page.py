@@ -236,7 +236,7 @@ def test_in_how_many_repeats_there_was_a_latency_is_said(document: dict[str, Any
         del cells["tiny.slow.s1"].metrics["p95"]
     filled(Store(tmp_path / "run" / "toy"), make_plan(load(document, tmp_path), 2), rows)
     said = Page(write_report(tmp_path / "run")).text
-    assert "10.01.00xin 1 of 3" in said
+    assert "10.01.00x (in 1 of 3)in 1 of 3" in said
     assert "1.00x in 1 of 3" in said
     assert "not reached (in 1 of 3 repeats)" in said
 
