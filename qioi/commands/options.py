@@ -49,20 +49,24 @@ def configuration(path: Path) -> Config:
 
 def absence(path: Path) -> str | None:
     """Say why a file is not at hand: there is none, or this user may not look; ``None``: it is there."""
-    try:
-        path.stat()  # Path.exists() of some versions raises where this user may not look
-    except OSError as error:
-        return f"{path} does not exist" if error.errno in MISSING else f"{path}: {error.strerror}"
-    return None
+    if (error := obstacle(path)) is None:
+        return None
+    return f"{path} does not exist" if error.errno in MISSING else f"{path}: {error.strerror}"
 
 
 def may_be_there(path: Path) -> bool:
     """Whether a file is there, or where this user may not look."""
+    error = obstacle(path)
+    return error is None or error.errno not in MISSING
+
+
+def obstacle(path: Path) -> OSError | None:
+    """Give what keeps a file from being looked at; Path.exists() raises it in some versions, and hides it in others."""
     try:
         path.stat()
     except OSError as error:
-        return error.errno not in MISSING
-    return True
+        return error
+    return None
 
 
 def kept_for_leaders(floor: float, before: str) -> str:

@@ -76,8 +76,7 @@ class TreeLock:
         self._descriptor: int | None = None
         if not folder:
             return
-        with usable(Path(folder), "a folder"):
-            self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._descriptor = open_folder(folder)
         try:
             take(self._descriptor, Path(folder))
         except BlockingIOError:
@@ -115,13 +114,18 @@ def daemon_on(mount: Path) -> str | None:
     folder = os.environ.get(HOST_LOCK, str(mount))
     if not folder:
         return None
-    with usable(Path(folder), "a folder"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = open_folder(folder)
     try:
         pid = holder_of(descriptor)
     finally:
         os.close(descriptor)
     return None if pid is None or stranger(pid) is not None else runs_already(folder, pid)
+
+
+def open_folder(folder: str) -> int:
+    """Open the folder that is locked for the groups of a host. LockError."""
+    with usable(Path(folder), "a folder"):
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def runs_already(folder: str, pid: int | None) -> str:
