@@ -111,7 +111,8 @@ def measured(due: Sequence[Piece], known: Container[str], more: bool, results: P
     for piece in due:
         click.echo(f"== {piece.name}: {piece.title} (about {piece.minutes} minutes)")
         try:
-            before = record.load_all(DATA).get(piece.name)
+            file = DATA / f"{piece.name}.json"
+            before = record.load(file) if file.exists() else None
             earlier = before if more and piece.name in known else None
             with ending_signals_interrupt():
                 build_ledger(ROOT)
