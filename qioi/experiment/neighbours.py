@@ -73,7 +73,7 @@ class Nobody:
 def cap(quota: float, neighbours: Neighbours) -> None:
     """Cap the CPU time of all that work together, at this part of the host's, to equal parts.
 
-    Spark's master and driver have no part: they would leave the most of theirs, and the workers lack it.
+    Spark's master and driver are not capped: they use little, and the workers could not use the rest of their parts.
     """
     named = zip(neighbours.names, neighbours.groups, strict=True)
     working = [group for name, group in named if name not in {MASTER, DRIVER}]

@@ -52,7 +52,7 @@ func TestARequestOfTooManyBlobsIsNotRead(t *testing.T) {
 	assert.Len(t, other.Blobs, 11)
 }
 
-// TestAServerCountsBlobs before it reads them, and serves others as before.
+// TestAServerCountsBlobs: a request of too many is refused before it is read. Other requests are served.
 func TestAServerCountsBlobs(t *testing.T) {
 	_, address, _ := startWith(t, func(*Server) {}, counted(10))
 	order, err := dial(t, address).Order(t.Context())

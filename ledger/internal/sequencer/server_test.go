@@ -90,7 +90,7 @@ func TestWhatIsNotThereIsRefused(t *testing.T) {
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
 }
 
-// TestWhatTheLogCannotKeepIsRefused, or nobody could read; others are served as before.
+// TestWhatTheLogCannotKeepIsRefused, and what no facade could read. Other requests are served.
 func TestWhatTheLogCannotKeepIsRefused(t *testing.T) {
 	_, address, _ := startWith(t, func(s *Server) { s.mostBlob, s.mostRequest = 10, 10*blobHead })
 	large := strings.Repeat("x", 10)
