@@ -9,7 +9,8 @@ What a channel was kept from doing while it did less than T is owed to its users
 beyond T. Only from then on does that show that more is sent than is owed.
 
 When neighbours come its components have the factor that was enough beside the last ones, or one that is enough beside
-most: T is owed at once. From there the search goes in legs: a factor, and A under it from block to block. All legs
+most: T is owed at once. Where the host was full before, with a load's clients for instance, their coming shows in a
+raise only. From there the search goes in legs: a factor, and A under it from block to block. All legs
 together say how A grows with the factor (curve.py), and so at which one it would be what is aimed at. The factor is
 moved when A is known to be off: sooner where A is far off, and upwards, than where it is near, and downwards only as
 far as is likely enough. When A changes within a leg, or host or neighbours do, what is known is forgotten.
@@ -29,9 +30,8 @@ from qioi.model import ChannelReading
 
 #: What A is to be, to T; and what is near enough to it, as the logarithm of A.
 AIM, BAND = 1.07, 0.07
-#: A above T by this factor shows that more is sent than is owed. Where the host is full, after these seconds only: what
-#: has piled up before a raise is worked off faster than it was sent.
-SURPLUS, PROVEN = 1.13, 10.0
+#: A above T by this factor shows that more is sent than is owed; and the seconds for which that is remembered.
+SURPLUS, REMEMBERED = 1.13, 10.0
 #: Debts, in seconds of T: the largest one, since users give up and a closed loop has no more than its clients; and one
 #: that is none, since blocks and noise make as much of nothing. The seconds in which one is forgotten to the e-th part.
 DEBT, NO_DEBT, FORGOTTEN = 10.0, 0.5, 300.0
@@ -42,6 +42,8 @@ SETTLE, SHORT = 1.5, 1.5
 LESS = 2.5
 #: Seconds over which A is taken at most to be of late, and at least to show that more is sent than is owed.
 LONG, SOON = 5.0, 3.0
+#: Shares that differ by this factor have been moved.
+MOVED = 1.05
 #: A's noise, as a part of it, over one second; over more it falls with the root of the time.
 NOISE = 0.25
 #: Noises by which A is to change within a leg until that is no noise.
@@ -99,10 +101,11 @@ class State(NamedTuple):
 class Beyond(Struct, frozen=True):
     """One channel's, with all that is remembered; no I/O, no clock.
 
-    ``factor`` is what its components have of their default share; ``None``: as much as they need. ``since`` is when
-    the leg began, and ``legs`` are those before. ``more_since`` is since when it has done more than T without a bound.
-    ``owed``, ``in_force`` and ``room`` are of the period before. ``debt`` is in transactions, ``paid`` since when there
-    is none. ``beside`` is the last factor that was looked for beside neighbours, ``alone`` is A where there was room.
+    ``factor`` is what its components have of their default share; ``None``: as much as they need. ``since`` is when the
+    leg began, and ``legs`` are those before. ``more_at`` is when it was last seen to do more than T at the default
+    share, where the host was full. ``owed``, ``in_force`` and ``room`` are of the period before. ``debt`` is in
+    transactions, ``paid`` since when there is none. ``beside`` is the last factor that was looked for beside
+    neighbours, ``alone`` is A where there was room, or more than T at the default share.
     """
 
     factor: float | None = None
@@ -112,7 +115,7 @@ class Beyond(Struct, frozen=True):
     room: bool = True
     blocks: tuple[Block, ...] = ()
     legs: tuple[Shown, ...] = ()
-    more_since: float | None = None
+    more_at: float = -math.inf
     debt: float = 0.0
     paid: float = -math.inf
     beside: float | None = None
@@ -122,17 +125,18 @@ class Beyond(Struct, frozen=True):
         """Take one period in; ``owed`` is T."""
         one = self._seeing(now, owed, reading, state)
         if (reading.silence or 0.0) > STALLED:
-            return replace(one, factor=None, since=now, blocks=one.blocks[-1:], legs=(), more_since=None)
+            return replace(one, factor=None, since=now, blocks=one.blocks[-1:], legs=(), more_at=-math.inf)
         rate = rate_of(one.blocks, one.since + SETTLE, now)
         if rate is None or rate.seconds < max(SHORT, 2.5 * reading.interval):
             return one
         if rate.seconds >= 2 * LONG and (late := changed(one.blocks, rate, now)) is not None:
             one, rate = replace(one, since=now - late.seconds - SETTLE, legs=()), late
         if one.factor is None:
-            one = one._watching(now, rate)
-            if one.more_since is None or now - one.more_since < (0.0 if state.room else PROVEN):
+            if not one._does_more(now, rate):
                 return one
-            one = replace(one, factor=max(1.0, state.in_force), more_since=None)
+            if not state.room and state.in_force < MOVED:  # the default share leaves the neighbours theirs
+                return one._greedy(now, rate)
+            one = replace(one, factor=max(1.0, state.in_force))
         return one._with_room(now, rate, state) if state.room else one._search(now, rate, state)
 
     def _seeing(self, now: float, owed: float, reading: ChannelReading, state: State) -> Beyond:
@@ -150,11 +154,12 @@ class Beyond(Struct, frozen=True):
             kept = (one for one in blocks if one.time >= start_of(blocks, now - KEPT) and one.total < total)
             blocks = (*kept, block)
         paid = self.paid if debt <= owed * max(NO_DEBT, reading.interval) else now
-        moved = self.factor is None and not 1 / 1.05 < state.in_force / self.in_force < 1.05
+        moved = self.factor is None and not 1 / MOVED < state.in_force / self.in_force < MOVED
         one = replace(self, blocks=blocks, owed=owed, in_force=state.in_force, room=state.room, debt=debt, paid=paid)
         if owed != self.owed:
             one = replace(one, beside=None)
-        if self.factor is not None and self.room and not state.room:
+        raised = moved and state.in_force > self.in_force and now - one.more_at <= REMEMBERED
+        if raised or (self.factor is not None and self.room and not state.room):
             first = one._first(state)
             one = replace(one, factor=first, beside=first)
         if moved or state.room != self.room or owed != self.owed:
@@ -177,15 +182,20 @@ class Beyond(Struct, frozen=True):
             more = min(0.0, more)
         return min(DEBT * owed, max(0.0, self.debt * math.exp(-seconds / FORGOTTEN) + more))
 
-    def _watching(self, now: float, rate: Rate) -> Beyond:
-        """Note since when more is done than is owed, over the whole leg and of late, and without a debt."""
-        least, more = SOON, False
+    def _does_more(self, now: float, rate: Rate) -> bool:
+        """Whether more is done than is owed, over the whole leg and of late, and without a debt."""
+        least = SOON
         if self.paid > self.since + SETTLE:  # what is left of a debt shows in the first seconds without it
             least, rate = LONG, rate_of(self.blocks, self.paid, now) or Rate(0.0, SHORT)
         late = rate_of(self.blocks, max(start_of(self.blocks, now - LONG), self.paid), now)
-        if late is not None and rate.seconds >= least:
-            more = min(late.value, rate.value) > SURPLUS * self.owed * (1 + rate.noise)
-        return replace(self, more_since=(now if self.more_since is None else self.more_since) if more else None)
+        if late is None or rate.seconds < least:
+            return False
+        return min(late.value, rate.value) > SURPLUS * self.owed * (1 + rate.noise)
+
+    def _greedy(self, now: float, rate: Rate) -> Beyond:
+        """Note A at the default share: the most of late, since it falls before a raise shows that neighbours came."""
+        before = self.alone if self.alone is not None and now - self.more_at <= REMEMBERED else 0.0
+        return replace(self, more_at=now, alone=max(before, rate.value))
 
     def _with_room(self, now: float, rate: Rate, state: State) -> Beyond:
         """Follow shares that go back; who does about T where there is room is sent no more."""

@@ -96,7 +96,7 @@ def test_what_is_beyond_its_threshold_is_taken_from_one_that_was_raised_before()
 def test_a_channel_that_works_off_what_neighbours_have_held_up_keeps_its_shares_and_gives_them_back_alone() -> None:
     loop = Loop(policy())
     loop.host = FULL
-    loop.run(10, 300)
+    loop.run(11, 300)  # the first second begins the count
     loop.run(14, 1500)
     loop.run(10, 1000)
     assert loop.shares["peer0"] == 16_384

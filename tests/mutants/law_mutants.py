@@ -96,9 +96,16 @@ ADAPTIVE = of(
 BEYOND = of(
     "beyond.py",
     (
-        "beyond: bounds a channel at once",
-        "now - one.more_since < (0.0 if state.room else PROVEN)",
-        "now - one.more_since < 0.0",
+        "beyond: a raise never shows that neighbours have come",
+        "if raised or (self.factor is not None",
+        "if (self.factor is not None",
+    ),
+    ("beyond: who did more than T once does so for good", " and now - one.more_at <= REMEMBERED\n", "\n"),
+    ("beyond: A alone is what the first neighbours leave", "alone=max(before, rate.value))", "alone=rate.value)"),
+    (
+        "beyond: at its default share a channel is bounded",
+        "if not state.room and state.in_force < MOVED:",
+        "if False:",
     ),
     ("beyond: a stalled channel stays bounded", "if (reading.silence or 0.0) > STALLED:", "if False:"),
     (

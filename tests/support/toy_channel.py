@@ -19,7 +19,7 @@ class ToyChannel:
     any more from the factor ``enough`` on. A nears what belongs to another factor by its e-th part each ``lag``
     seconds. ``noise`` is A's over a second and a half, ``offered`` what is sent at most in transactions per second. An
     ``is_open`` load sends that whatever is committed: what is not done meanwhile is the ``backlog``, in transactions.
-    ``source`` is who counts; :meth:`counted_by` has another one go on.
+    ``source`` is who counts; :meth:`counted_by` has another one go on. A host that is ``full`` never has room.
     """
 
     alone: float = 2000.0
@@ -34,6 +34,7 @@ class ToyChannel:
     is_open: bool = False
     backlog: float = 0.0
     source: str = "log"
+    full: bool = False
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -72,7 +73,9 @@ class ToyChannel:
                     self.begun -= full
                     self.total, self.last = self.total + full, self.now
             reading = ChannelReading("red", None, self.now - self.last, 0, self.total, self.source)
-            self.beyond = self.beyond.step(self.now, owed, reading, State(self.room, self.factor, self.most))
+            self.beyond = self.beyond.step(
+                self.now, owed, reading, State(self.room and not self.full, self.factor, self.most)
+            )
             self.history.append((self.now, self.factor, self.throughput(self.factor)))
             wanted = self.beyond.factor
             lacks = self.factor > 1.0 or self.rate < owed

@@ -9,15 +9,18 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from toy_channel import ToyChannel
 
-from qioi.controller.laws.beyond import AIM, SETTLE, Beyond, Block, State, rate_of
+from qioi.controller.laws.beyond import AIM, REMEMBERED, SETTLE, Beyond, Block, State, rate_of
 from qioi.controller.laws.curve import Shown
 from qioi.model import ChannelReading
 
 SEEDS = range(1, 16)
 #: T, and the seconds between blocks, of a channel that is looked at for one period.
 OWED, BLOCKS = 800.0, 0.1
+#: A neighbour is there, and any factor is allowed.
+FULL = State(False, 2.0, 16.0)
 
 
 def beside(channel: ToyChannel, part: float, seconds: int = 60) -> float:
@@ -72,6 +75,34 @@ def test_beside_what_was_measured_it_is_near_its_threshold_after_ten_seconds_wha
     assert statistics.median(moves) < 1.6, moves
 
 
+@pytest.mark.parametrize("part", [0.4, 0.5, 0.6])
+def test_where_the_load_fills_the_host_before_neighbours_come_it_is_near_its_threshold_as_soon(part: float) -> None:
+    """Room is never seen: that neighbours have come shows in a raise only."""
+    rates = []
+    for seed in SEEDS:
+        channel = ToyChannel(half=1.4, lag=1.5, noise=0.12, block=100, seed=seed, full=True)
+        channel.run(10, part * channel.alone)
+        channel.room, came = False, channel.now
+        channel.run(22, part * channel.alone)
+        rate, _ = channel.over(came + 10)
+        rates.append(rate / (part * channel.alone))
+    assert 1.0 <= statistics.median(rates) <= 1.15, rates
+    assert min(rates) > 0.9, rates
+    assert max(rates) < 1.3, rates
+
+
+def test_shares_that_were_raised_before_a_load_came_are_lowered_to_its_threshold_as_soon() -> None:
+    rates = []
+    for seed in SEEDS:
+        channel = ToyChannel(half=1.4, lag=1.5, noise=0.12, block=100, seed=seed)
+        channel.room, channel.factor = False, 16.0
+        channel.run(22, 800.0)
+        rates.append(channel.over(10)[0] / 800)
+    assert 1.0 <= statistics.median(rates) <= 1.15, rates
+    assert min(rates) > 0.9, rates
+    assert max(rates) < 1.3, rates
+
+
 def test_a_threshold_that_the_default_share_reaches_leaves_the_neighbours_theirs() -> None:
     channel = ToyChannel()
     came = beside(channel, 0.3)
@@ -88,7 +119,8 @@ def test_a_channel_whose_rate_alone_is_not_known_begins_beside_neighbours_at_the
 @pytest.mark.parametrize("most", [0.5, 1.0, 1.01])
 def test_where_the_ceiling_is_the_default_nothing_is_looked_for(most: float) -> None:
     channel = ToyChannel(most=most, noise=0.0)
-    channel.room, channel.factor = False, 1.0
+    channel.run(10, 200.0)
+    channel.room = False
     channel.run(60, 200.0)
     assert channel.beyond.factor == 1.0
 
@@ -161,54 +193,6 @@ def test_alone_a_load_that_falls_below_the_threshold_is_no_longer_bounded() -> N
     assert channel.beyond.factor is None
 
 
-def test_what_has_piled_up_is_worked_off_first() -> None:
-    channel = ToyChannel(offered=900.0)
-    channel.room = False
-    channel.run(10, 900.0)
-    channel.offered = 1400.0
-    channel.run(8, 900.0)
-    channel.offered = 900.0
-    channel.run(20, 900.0)
-    assert {factor for at, factor, _ in channel.history if at > 2} == {16.0}
-
-
-@pytest.mark.parametrize(("starved", "enough"), [(6, 12.0), (12, 12.0), (8, 1e6)])
-@pytest.mark.parametrize("stays", [True, False])
-def test_an_open_load_at_its_threshold_that_works_off_what_neighbours_have_held_up_is_not_greedy(
-    starved: int, enough: float, stays: bool
-) -> None:
-    """They keep it back, or from all that it does, for some seconds; then its share is enough, or they go."""
-    for seed in SEEDS:
-        channel = ToyChannel(enough=enough, seed=seed, offered=1200.0, is_open=True, block=100)
-        channel.run(10, 1200.0)
-        channel.room = False
-        channel.run(starved, 1200.0, needs=False)
-        assert channel.backlog > 600 * starved
-        channel.room, channel.enough = not stays, 12.0
-        for _ in range(60):
-            channel.run(1, 1200.0)
-            assert channel.beyond.factor is None, (seed, channel.now)
-        assert channel.backlog < 1200
-
-
-def test_who_was_sent_less_where_there_was_room_owes_nobody_more() -> None:
-    channel = ToyChannel(noise=0.0, offered=500.0, block=100)
-    channel.run(60, 1200.0)
-    channel.offered = math.inf
-    channel.run(9, 1200.0)
-    assert channel.beyond.factor == 1.0
-
-
-def test_a_debt_is_bounded() -> None:
-    """Who did half of its T beside neighbours for minutes, and then does twice as much, is bounded soon after."""
-    channel = ToyChannel(noise=0.0, offered=500.0, enough=12.0, block=100)
-    channel.room = False
-    channel.run(300, 1000.0)
-    channel.offered = math.inf
-    channel.run(30, 1000.0)
-    assert channel.beyond.factor is not None
-
-
 def test_a_load_that_comes_down_to_its_threshold_is_let_go_of_where_there_is_room() -> None:
     for seed in SEEDS:
         channel = ToyChannel(seed=seed, block=100)
@@ -223,10 +207,10 @@ def test_a_load_that_comes_down_to_its_threshold_is_let_go_of_where_there_is_roo
 def test_in_long_periods_a_surplus_and_its_end_are_seen_too(length: float) -> None:
     one, total, now = Beyond(), 0.0, 0.0
     factors: list[float | None] = []
-    for rate, room in ((1000.0, True), (450.0, True), (1000.0, False)):
+    for rate, state in ((1000.0, State(True, 1.0, 16.0)), (450.0, State(True, 1.0, 16.0)), (1000.0, FULL)):
         for _ in range(max(7, round(20 / length))):
             now, total = now + length, total + rate * length
-            one = one.step(now, 500.0, ChannelReading("red", None, 0.1, 0, round(total)), State(room, 1.0, 16.0))
+            one = one.step(now, 500.0, ChannelReading("red", None, 0.1, 0, round(total)), state)
         factors.append(one.factor)
     assert [factor is None for factor in factors] == [False, True, False]
 
@@ -279,10 +263,6 @@ def test_blocks_of_one_moment_are_no_rate() -> None:
     assert one.factor == 2.0
 
 
-#: A neighbour is there, and any factor is allowed.
-FULL = State(False, 2.0, 16.0)
-
-
 def bounded(seconds: float, rate: float, *legs: Shown) -> Beyond:
     """A channel at twice its share, whose last leg has shown that rate for so many seconds, up to now, which is 0."""
     count = round(seconds / BLOCKS)
@@ -292,6 +272,27 @@ def bounded(seconds: float, rate: float, *legs: Shown) -> Beyond:
 
 def stepped(one: Beyond, owed: float = OWED, state: State = FULL) -> Beyond:
     return one.step(0.0, owed, ChannelReading("red", None, 0.0, 0, one.blocks[-1].total), state)
+
+
+@pytest.mark.parametrize(("seconds", "begun"), [(2.0, True), (REMEMBERED, True), (REMEMBERED + 0.1, False)])
+def test_a_raise_shows_that_neighbours_have_come_to_who_did_more_than_its_threshold_of_late(
+    seconds: float, begun: bool
+) -> None:
+    known = Beyond(None, -20.0, OWED, 1.0, False, (Block(-1.0, 0),), more_at=-seconds, alone=2.5 * OWED)
+    after = known.step(0.0, OWED, ChannelReading("red", None, 0.0, 0, 500), FULL)
+    assert (after.factor is not None) is begun
+    same = known.step(0.0, OWED, ChannelReading("red", None, 0.0, 0, 500), FULL._replace(in_force=1.0))
+    assert same.factor is None
+
+
+@pytest.mark.parametrize(("ago", "alone"), [(1.0, 3 * OWED), (REMEMBERED + 1, 2 * OWED)])
+def test_the_most_that_was_done_of_late_is_what_it_does_alone(ago: float, alone: float) -> None:
+    """Beside its first neighbours it does less, and still more than T, before its shares are raised."""
+    known = replace(bounded(6, 2 * OWED), factor=None, in_force=1.0, more_at=-ago, alone=3 * OWED)
+    after = stepped(known, state=FULL._replace(in_force=1.0))
+    assert after.factor is None
+    assert after.more_at == 0.0
+    assert after.alone == pytest.approx(alone)
 
 
 @pytest.mark.parametrize(
