@@ -16,7 +16,7 @@ from rich.table import Table
 from qioi.commands.lab import runtime_option
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
-from qioi.lab.caliper import make_folder
+from qioi.lab.caliper import make_empty_folder
 from qioi.lab.demo import (
     DURATION,
     MODE,
@@ -105,7 +105,7 @@ def command(
     console = Console()
     with one_line_errors(directory, options.directory):
         needs_plots()
-        make_folder(directory)
+        make_empty_folder(directory)
         result = measure(lambda progress: Demo(options, directory, progress), console)
         report = write_results(result, directory)
     tell(result, report, console)

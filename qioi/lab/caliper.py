@@ -88,7 +88,7 @@ def run(name: str, target: Target, overrides: Overrides, output: Path, *, say: S
     node, _ = find_node()
     source = find_benchmark(name, configs)
     document = benchmark(source, configs, target.network, overrides)
-    output = make_folder(output)
+    output = make_empty_folder(output)
     observers = (document.get("monitors") or {}).get("transaction") or []
     ours = {"module": str(observer(configs)), "options": {"directory": str(output)}}
     document["monitors"] = {**(document.get("monitors") or {}), "transaction": [*observers, ours]}
@@ -120,7 +120,7 @@ def run(name: str, target: Target, overrides: Overrides, output: Path, *, say: S
     return Run(output, tuple(rounds))
 
 
-def make_folder(output: Path) -> Path:
+def make_empty_folder(output: Path) -> Path:
     """Make the run's folder; one that holds an earlier run is not mixed with a new one."""
     try:
         output.mkdir(parents=True, exist_ok=True)

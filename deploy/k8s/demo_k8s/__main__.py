@@ -21,7 +21,7 @@ from demo_k8s.node import Node
 from demo_k8s.tools import TOOLS, path
 from qioi.commands.demo import measure, tell
 from qioi.commands.lab_errors import one_line_errors
-from qioi.lab.caliper import make_folder
+from qioi.lab.caliper import make_empty_folder
 from qioi.lab.demo import DURATION, MODE, WARMUP, DemoOptions, write_results
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import uninterrupted
@@ -71,7 +71,7 @@ def main(
     directory = (output or Path("results") / time.strftime("k8s-%Y%m%d-%H%M%S")).resolve()
     console = Console()
     with one_line_errors(directory), ExitStack() as stack:
-        make_folder(directory)
+        make_empty_folder(directory)
         console.print("bringing a node up: etcd, API server, kubelet, containerd and the rest")
         node = Node(Path(tempfile.mkdtemp(prefix="qioi-node-")), PORT)
         stack.enter_context(taken_down(node.close, console))
