@@ -5,6 +5,7 @@ A cluster's roster is :class:`qioi.kubernetes.roster.ClusterRoster`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -83,7 +84,33 @@ class Roster(Protocol):
         return snapshot
 
 
-class FixedRoster(Roster):
+class _MergedRoster(Roster):
+    """The components that the configuration lists, completed by what is found, and the operator's own groups."""
+
+    _config: Config
+    _own: OwnGroups | None
+    _found: Found  # what the listing was made of, with those that were seen
+    _seen: tuple[str, ...]
+    _listing: Listing
+
+    @abstractmethod
+    def _there(self) -> Found:
+        """Give what is found now: the same object while nothing changes."""
+
+    def listing(self, seen: tuple[str, ...]) -> Listing:
+        """Give the list, completed by what is found; merge again only where one of them has changed."""
+        found = self._there()
+        if found is not self._found or seen != self._seen:
+            self._found, self._seen = found, seen
+            self._listing = merge(self._config, found, seen)
+        return self._listing
+
+    def take_as_mine(self, group: str) -> tuple[str, ...] | None:
+        """Add a group to the operator's own."""
+        return self._own.add(group) if self._own is not None else None
+
+
+class FixedRoster(_MergedRoster):
     """The components that the configuration lists, and the operator's own groups."""
 
     def __init__(self, config: Config, own: OwnGroups | None = None) -> None:
@@ -96,24 +123,15 @@ class FixedRoster(Roster):
         self._seen: tuple[str, ...] = ()
         self._listing = Listing(config.components, config.policies)
 
-    def listing(self, seen: tuple[str, ...]) -> Listing:
-        """Give the list, with the operator's own groups that exist."""
-        found = self._own.found() if self._own is not None else NOTHING_FOUND
-        if found is not self._found or seen != self._seen:
-            self._found, self._seen = found, seen
-            self._listing = merge(self._config, found, seen)
-        return self._listing
+    def _there(self) -> Found:
+        return self._own.found() if self._own is not None else NOTHING_FOUND
 
     def problems(self) -> Mapping[str, str]:
         """Name the operator's own groups that do not exist, and say whether channels are left out."""
         return {**self._found.problems, **unprotected(self._listing)}
 
-    def take_as_mine(self, group: str) -> tuple[str, ...] | None:
-        """Add a group to the operator's own."""
-        return self._own.add(group) if self._own is not None else None
 
-
-class FoundRoster(Roster):
+class FoundRoster(_MergedRoster):
     """The components that discovery finds, added to those that the configuration lists."""
 
     def __init__(
@@ -124,25 +142,16 @@ class FoundRoster(Roster):
         self._config = config
         self._discovery = discovery
         self._records = records
-        self._found: Found | None = None
+        self._found = Found()  # another than the discovery's, so that the first listing merges
         self._seen: tuple[str, ...] = ()
         self._listing = Listing(config.components, config.policies, complete=False)
 
     def adopt(self, config: Config) -> None:
         """Replace the configuration; the next listing merges it with what discovery has found."""
-        self._config, self._found = config, None
+        self._config, self._found = config, Found()
 
-    def listing(self, seen: tuple[str, ...]) -> Listing:
-        """Give the found components merged with the list; merge again only where one of them has changed."""
-        found = self._discovery.found()
-        if found is not self._found or seen != self._seen:
-            self._found, self._seen = found, seen
-            self._listing = merge(self._config, found, seen)
-        return self._listing
-
-    def take_as_mine(self, group: str) -> tuple[str, ...] | None:
-        """Add a group to the operator's own."""
-        return self._own.add(group) if self._own is not None else None
+    def _there(self) -> Found:
+        return self._discovery.found()
 
     def problems(self) -> Mapping[str, str]:
         """Give the discovery's problems, those of owners' records, and whether channels are left out."""
