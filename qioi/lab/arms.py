@@ -24,7 +24,7 @@ from qioi.lab.machine import machine
 from qioi.lab.network import Network
 from qioi.lab.sampler import PERIOD, Sampler, Window, window, write_samples
 from qioi.model import Role
-from qioi.processes.errors import LabError
+from qioi.processes.errors import BusyError
 
 #: Called a few times a second with the seconds since the arm began.
 Tick = Callable[[float], None]
@@ -93,7 +93,10 @@ class Runner:
             return load.result().figures.throughput
 
     def run(self, arm: Arm, tick: Tick = lambda _seconds: None) -> ArmFigures:
-        """Run one arm from start to end; what it started is gone afterwards, also after an error."""
+        """Run one arm from start to end; what it started is gone afterwards, also after an error.
+
+        BusyError: the machine was too busy for it, or its interferers came after the window.
+        """
         directory = self._directory / arm.name
         directory.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:
@@ -111,7 +114,7 @@ class Runner:
             came = self._watch(load, sampler, sysbench, daemon, arm.arrival, tick)
             result = read_result(load, directory / "load.json") if arm.may_stall else load.result()
         if arm.sysbench and (came is None or came >= result.end):
-            raise LabError(f"{arm.name}: the window ended before the neighbours came, {arm.arrival:g} s into the load")
+            raise BusyError(f"{arm.name}: the window ended before the neighbours came, {arm.arrival:g} s into the load")
         write_samples(directory / "samples.csv", sampler.samples, self._roles)
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
         evidence = Evidence(arm, self._roles, result, cut, sysbench.names, sysbench.reports(), probe.flushes, came)

@@ -15,7 +15,7 @@ from qioi.lab.load import LoadPlan, LoadResult
 from qioi.lab.machine import Snapshot
 from qioi.lab.sampler import Sample, window
 from qioi.model import Role
-from qioi.processes.errors import LabError
+from qioi.processes.errors import BusyError, LabError
 
 #: Figures of a load, which no test looks at.
 NOTHING = LoadFigures(
@@ -117,7 +117,7 @@ def test_an_arm_whose_interferers_did_not_come_is_none_beside_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cooldown: float
 ) -> None:
     plan = LoadPlan(2, 1, rate=5, cooldown=cooldown)
-    with pytest.raises(LabError, match=r"together: the window ended before the neighbours came, 3\.3 s into the load"):
+    with pytest.raises(BusyError, match=r"together: the window ended before the neighbours came, 3\.3 s into the load"):
         run(monkeypatch, tmp_path, Late("together", "together", plan, sysbench=1))
     run(monkeypatch, tmp_path, Late("alone", "alone", plan))
 
