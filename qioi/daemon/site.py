@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from qioi.controller.guard.owners import Nobody, Owners
 from qioi.controller.levers.choose import choose_access
-from qioi.controller.levers.files import Access
+from qioi.controller.levers.files import Access, explain
 from qioi.daemon.lock import HostLock, LockedError, TreeLock
 from qioi.discovery.owners import EngineOwners
 from qioi.kernel.errors import CgroupError, CgroupGoneError
@@ -99,9 +99,8 @@ def lacking(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[La
         name, where = component.name, f"{config.file}: component {component.name}"
         try:
             access.read(component.cgroup)
-            file = hierarchy.folder(component.cgroup) / hierarchy.file
-            if not config.dry_run and not os.access(file, os.W_OK):
-                yield Lack(name, f"{where}: cgroup: {file}: no right to write (root is needed)")
+            if not config.dry_run and (why := unwritable(hierarchy, component.cgroup)):
+                yield Lack(name, f"{where}: cgroup: {why}")
         except CgroupError as error:
             gone = isinstance(error, CgroupGoneError)
             yield Lack(name, f"{where}: cgroup: {error}: accepted is a group that exists", gone)
@@ -109,6 +108,28 @@ def lacking(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[La
             # Path.exists() would raise where this user may not look.
             why = "no right to read" if os.access(component.log, os.F_OK) else "no such file, or no right to look"
             yield Lack(name, f"{where}: log: {component.log}: {why}: accepted is a readable file")
+
+
+def unwritable(hierarchy: Hierarchy, path: str) -> str | None:
+    """Say why a group's weight cannot be written, if it cannot. CgroupError: the group is gone."""
+    file = hierarchy.folder(path) / hierarchy.file
+    if os.access(file, os.W_OK):
+        return None
+    try:
+        owner, read_only = file.stat().st_uid, bool(os.statvfs(file).f_flag & os.ST_RDONLY)
+    except OSError as error:
+        raise explain(error.errno or 0, hierarchy, path) from error
+    # access(2) goes by the real user.
+    return f"{file}: no right to write: {why_not_written(owner, os.getuid(), read_only=read_only)}"
+
+
+def why_not_written(owner: int, user: int, *, read_only: bool) -> str:
+    """Say what ``user`` lacks to write a file of ``owner``. Root may, too: a service has its unit's capabilities."""
+    if read_only:
+        return "it is mounted read-only: accepted is a mount that can be written"
+    if owner == user:
+        return "its mode forbids it: accepted are a mode by which its owner may, and CAP_DAC_OVERRIDE"
+    return f"it is user {owner}'s, and this is user {user}: accepted are that user and CAP_DAC_OVERRIDE"
 
 
 def judge(
