@@ -37,9 +37,17 @@ MOST_SEED = 2**31 - 1
 @click.option("--rounds", multiple=True, metavar="LABEL,...", help="Only these rounds of the benchmark. Repeatable.")
 @click.option("--workers", type=click.IntRange(1, 64), help="Caliper's worker processes, in place of the file's.")
 @click.option("--duration", type=click.IntRange(min=1), help="Seconds of each round.")
-@click.option("--transactions", type=click.IntRange(min=1), help="Transactions of each round, in place of a duration.")
+@click.option(
+    "--transactions",
+    type=click.IntRange(min=1),
+    help="Transactions of each round, in place of a duration: a multiple of the workers.",
+)
 @click.option("--rate", type=Finite(min=0, min_open=True), help="Transactions/s of rounds at a fixed rate.")
-@click.option("--load", type=click.IntRange(min=1), help="Transactions in flight in rounds at a fixed load.")
+@click.option(
+    "--load",
+    type=click.IntRange(min=1),
+    help="Transactions in flight in rounds at a fixed load: a multiple of the workers.",
+)
 @click.option(
     "--seed",
     type=click.IntRange(1, MOST_SEED),

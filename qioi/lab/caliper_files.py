@@ -182,6 +182,7 @@ def benchmark(path: Path, configs: Path, network: Document, overrides: Overrides
     test["rounds"] = [r for r, label in zip(rounds, labels, strict=True) if label in (overrides.rounds or labels)]
     if overrides.workers is not None:
         test["workers"] = {**(test.get("workers") or {}), "number": overrides.workers}
+    _check_shares(path, (test.get("workers") or {}).get("number", 1), overrides)
     _apply(path, test["rounds"], overrides)
     for entry in test["rounds"]:
         _resolve_workload(entry, path, configs, network)
@@ -210,6 +211,25 @@ def digest(path: Path, configs: Path, label: str) -> str:
 def observer(configs: Path) -> Path:
     """Find the module that takes down each transaction's times."""
     return configs / "observers" / "latency.js"
+
+
+def _check_shares(path: Path, workers: object, overrides: Overrides) -> None:
+    """Refuse what the workers cannot do in equal parts. LabError.
+
+    Caliper divides both numbers by the workers. Each sends the whole part of its transactions, and at least 1; and each
+    goes on while less than its part of the load is under way, so it rounds up.
+    """
+    asked = {"--transactions": overrides.transactions, "--load": overrides.load}
+    numbers = {option: number for option, number in asked.items() if number is not None}
+    if not isinstance(workers, int) or workers < 1:
+        return
+    uneven = [f"{option} {number}" for option, number in numbers.items() if number % workers]
+    if uneven:
+        fewer = max(few for few in range(1, workers) if not any(number % few for number in numbers.values()))
+        raise LabError(
+            f"{path}: {', '.join(uneven)}: each of {workers} workers does an equal part: accepted is a multiple of "
+            f"{workers}, or --workers {fewer}"
+        )
 
 
 def _apply(path: Path, rounds: list[Document], overrides: Overrides) -> None:

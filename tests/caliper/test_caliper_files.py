@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -153,18 +154,62 @@ def test_the_benchmarks_stand(configs: Path, tmp_path: Path, name: str) -> None:
 def test_the_command_line_wins(configs: Path, tmp_path: Path) -> None:
     network = filled(configs, description(tmp_path))
     path = find_benchmark("smallbank", configs)
-    changes = Overrides(rounds=("mix-load", "create"), workers=3, transactions=70, rate=12.5, load=4, seed=1729)
+    changes = Overrides(rounds=("mix-load", "create"), workers=3, transactions=72, rate=12.5, load=6, seed=1729)
     test = benchmark(path, configs, network, changes)["test"]
     assert [entry["label"] for entry in test["rounds"]] == ["create", "mix-load"]
     assert test["workers"]["number"] == 3
     create, load = test["rounds"]
-    assert (create["txNumber"], create["rateControl"]["opts"]["tps"]) == (70, 12.5)
+    assert (create["txNumber"], create["rateControl"]["opts"]["tps"]) == (72, 12.5)
     assert "txDuration" not in create
-    assert load["rateControl"]["opts"] == {"transactionLoad": 4, "startTps": 50}
+    assert load["rateControl"]["opts"] == {"transactionLoad": 6, "startTps": 50}
     assert [entry["workload"]["arguments"]["seed"] for entry in (create, load)] == [1729, 1729]
     third = benchmark(path, configs, network, Overrides(duration=9))["test"]["rounds"][2]
     assert third["txDuration"] == 9
     assert "seed" not in third["workload"]["arguments"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (Overrides(transactions=4), None),
+        (Overrides(load=2), None),
+        (Overrides(workers=1, transactions=5, load=1), None),
+        (Overrides(workers=5, transactions=5), None),
+        (Overrides(transactions=5), "--transactions 5: each of 2 workers .* multiple of 2, or --workers 1$"),
+        (Overrides(transactions=1), "--transactions 1: each of 2 workers .* multiple of 2, or --workers 1$"),
+        (Overrides(load=1), "--load 1: each of 2 workers .* multiple of 2, or --workers 1$"),
+        (Overrides(workers=4, transactions=6), "--transactions 6: each of 4 workers .* multiple of 4, or --workers 3$"),
+        (
+            Overrides(workers=4, transactions=6, load=10),
+            "--transactions 6, --load 10: each of 4 workers .* multiple of 4, or --workers 2$",
+        ),
+        (
+            Overrides(workers=4, transactions=8, load=6),
+            "--load 6: each of 4 workers .* multiple of 4, or --workers 2$",
+        ),
+    ],
+)
+def test_what_workers_cannot_share_evenly_is_refused(
+    configs: Path, tmp_path: Path, changes: Overrides, says: str | None
+) -> None:
+    """Caliper gives each worker the whole part of its share, and at least 1."""
+    network = filled(configs, description(tmp_path))
+    with nullcontext() if says is None else pytest.raises(LabError, match=says):
+        benchmark(find_benchmark("smallbank", configs), configs, network, changes)
+
+
+@pytest.mark.parametrize(("workers", "says"), [({}, None), ({"number": 3}, "each of 3 workers")])
+def test_a_files_own_workers_share_what_the_command_line_sets(
+    configs: Path, tmp_path: Path, workers: dict[str, Any], says: str | None
+) -> None:
+    """Without a number of them Caliper has one. What a file itself asks for is as Caliper has it."""
+    network, mine = filled(configs, description(tmp_path)), tmp_path / "mine.yaml"
+    (tmp_path / "load.js").touch()
+    entry = {"label": "a", "txNumber": 5, "rateControl": {"type": "fixed-load"}, "workload": {"module": "load.js"}}
+    mine.write_text(yaml.safe_dump({"test": {"workers": workers, "rounds": [entry]}}), encoding="utf-8")
+    assert benchmark(mine, configs, network, Overrides())["test"]["rounds"][0]["txNumber"] == 5
+    with nullcontext() if says is None else pytest.raises(LabError, match=says):
+        benchmark(mine, configs, network, Overrides(transactions=7, load=1))
 
 
 @pytest.mark.parametrize(
