@@ -119,7 +119,7 @@ def main() -> None:
         )
         results.append({"shape": name, **result})
     if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 
 def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) -> dict[str, float]:
@@ -138,7 +138,7 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
         for parent in parents:
             parent.mkdir()
         if hierarchy.version == 2:
-            (parents[0] / "cgroup.subtree_control").write_text("+cpu")
+            (parents[0] / "cgroup.subtree_control").write_text("+cpu", encoding="utf-8")
         spawner = start(SPAWNER, shape.components, shape.threads, shape.pause)
         beside = start(NEIGHBOURS, shape.neighbours)
         assert spawner.stdout is not None
@@ -159,7 +159,7 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
             "state_dir": str(folder / "state"),
             "metrics": {"port": 0},
         }
-        config.write_text(yaml.safe_dump(document))
+        config.write_text(yaml.safe_dump(document), encoding="utf-8")
         account = ["-m", "cProfile", "-o", str(profile)] if profile else []
         daemon = subprocess.Popen([sys.executable, *account, "-m", "qioi.cli", "run", "-c", str(config)])
         try:
@@ -189,7 +189,7 @@ def place(parents: list[Path], name: str, pid: int) -> None:
     for parent in parents:
         group = parent / name
         group.mkdir()
-        (group / "cgroup.procs").write_text(str(pid))
+        (group / "cgroup.procs").write_text(str(pid), encoding="utf-8")
 
 
 def populate(parents: list[Path], number: int, pid: int, folder: Path, shape: Shape) -> dict[str, Any]:
@@ -272,7 +272,7 @@ def write_block(logs: list[tuple[Path, str]], block: int, lines: int) -> None:
         "(state_validation=0ms block_and_pvtdata_commit=0ms state_commit=0ms) commitHash=[ab]\n"
     )
     for log, channel in logs:
-        with log.open("a") as file:
+        with log.open("a", encoding="utf-8") as file:
             file.write(noise + line.replace("CHANNEL", channel))
 
 

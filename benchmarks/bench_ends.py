@@ -86,7 +86,7 @@ class Ends(Laws):
             arm = Arm(name, way.title, plan, count, config, may_stall=alone is not None)
             figures = Runner(self._lab, self._network, file.parent.parent).run(arm)
         row = condense("fixed", count, repeat, name, figures, file.parent, self._undisturbed(count, repeat))
-        file.write_text(json.dumps(asdict(row), indent=2) + "\n")
+        file.write_text(json.dumps(asdict(row), indent=2) + "\n", encoding="utf-8")
         click.echo(f"{way.title}: {row.tps:.0f} tps, p95 {spread([row.p95], milliseconds)}, {row.events:.0f} events/s")
         return row
 
@@ -145,7 +145,9 @@ def main(place: Place, fabric: Path | None, names: tuple[str, ...], repeats: int
         most = ends.maximum(None)
         for number in numbers:
             ends.ways(number, names, most)
-    rows = [Row(**json.loads(file.read_text())) for file in sorted(place.results.glob("repeat*/*/row.json"))]
+    rows = [
+        Row(**json.loads(file.read_text(encoding="utf-8"))) for file in sorted(place.results.glob("repeat*/*/row.json"))
+    ]
     loads = {number: kept_load(place.results, number) for number in numbers}
     titles = {ALONE: ALONE, **{name: WAYS[name].title for name in names}}
     document = {

@@ -77,10 +77,10 @@ class Bench:
 
 def scheduling(folder: Path) -> tuple[tuple[int, ...], float, float]:
     """Give the components' last shares in an arm's window, their wait per slice in ms, and what part they waited."""
-    result = parse_result(json.loads((folder / "load.json").read_text()), folder / "load.json")
+    result = parse_result(json.loads((folder / "load.json").read_text(encoding="utf-8")), folder / "load.json")
     shares: dict[str, int] = {}
     run, wait, slices = 0.0, 0.0, 0
-    with (folder / "samples.csv").open() as file:
+    with (folder / "samples.csv").open(encoding="utf-8") as file:
         for one in csv.DictReader(file):
             if one["slices"] and result.start <= float(one["unix"]) <= result.end:
                 shares[one["name"]] = int(one["shares"])

@@ -112,7 +112,7 @@ def measure(lab: Lab, mode: Mode, duration: float, base_port: int, folder: Path)
     def load(keys: int, rate: float | None = None, clients: int | None = None) -> dict[str, Any]:
         with LoadRun(lab, plan(keys, duration, rate=rate, clients=clients), folder) as run:
             run_to_end(run, lab)
-        document: dict[str, Any] = json.loads((folder / "load.json").read_text())
+        document: dict[str, Any] = json.loads((folder / "load.json").read_text(encoding="utf-8"))
         return document
 
     lab.up(
@@ -187,8 +187,8 @@ def main(repeats: int, duration: float, base_port: int, output: Path | None) -> 
     except LabError as error:
         raise click.ClickException(str(error)) from error
     document = {"machine": asdict(host), "outcomes": [asdict(each) for each in outcomes]}
-    (directory / "goodput.json").write_text(json.dumps(document, indent=2, default=str) + "\n")
-    (directory / "goodput.md").write_text(table(outcomes))
+    (directory / "goodput.json").write_text(json.dumps(document, indent=2, default=str) + "\n", encoding="utf-8")
+    (directory / "goodput.md").write_text(table(outcomes), encoding="utf-8")
     click.echo(table(outcomes))
     click.echo(f"written to {directory}")
 

@@ -60,7 +60,7 @@ def main(kinds: tuple[str, ...], seconds: float, output: Path | None) -> None:
             one = measured[shape]
             found.setdefault(kind, {})[size] = one
             click.echo(f"{kind} {size}: {one['cpu_percent']:.2f} % of one core, {one['rss_mb']:.1f} MB")
-    (directory / "growth.json").write_text(json.dumps(found, indent=2) + "\n")
+    (directory / "growth.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     click.echo(f"written to {directory}")
 
 

@@ -239,7 +239,7 @@ def api_server(folder: Path, port: int) -> Iterator[tuple[ControlPlane, Access]]
         plane.start()
         install_kind(plane)
         token = folder / "token"
-        token.write_text(plane.token())
+        token.write_text(plane.token(), encoding="utf-8")
         yield plane, Access(plane.server, plane.ca, token)
 
 
@@ -279,7 +279,7 @@ def main(kinds: tuple[str, ...], most: int, seconds: float, base_port: int, outp
                 one = measure(plane, access, Shape(size, together or size), seconds, folder)
             found.setdefault(kind, {})[size] = one
             click.echo(f"{kind} {size}: {said(one)}")
-    (directory / "growth.json").write_text(json.dumps(found, indent=2) + "\n")
+    (directory / "growth.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     click.echo(f"written to {directory}")
 
 

@@ -164,7 +164,7 @@ def main(kinds: tuple[str, ...], duration: float, base_port: int, output: Path |
                     )
     except LabError as error:
         raise click.ClickException(str(error)) from error
-    (directory / "growth.json").write_text(json.dumps(found, indent=2) + "\n")
+    (directory / "growth.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     click.echo(f"written to {directory}")
 
 

@@ -59,7 +59,9 @@ def main(lengths: tuple[int, ...], starts: int, base_port: int, output: Path | N
                     f"{length:,} transactions: serves after {one['start_s']:.2f} s with {one['rss_mb']:.0f} MB, "
                     f"{one['disk_mb']:,.0f} MB on disk"
                 )
-    (directory / "growth.json").write_text(json.dumps([{"length": repeat} for repeat in found], indent=2) + "\n")
+    (directory / "growth.json").write_text(
+        json.dumps([{"length": repeat} for repeat in found], indent=2) + "\n", encoding="utf-8"
+    )
     click.echo(f"written to {directory}")
 
 

@@ -78,7 +78,7 @@ class Laws:
         """
         file = self._directory / MAXIMUM
         if file.exists():
-            known = float(json.loads(file.read_text())["tps"])
+            known = float(json.loads(file.read_text(encoding="utf-8"))["tps"])
             if given is not None and given != known:
                 raise click.UsageError(f"{self._directory} has a maximum of {known:g} tps: name another --output")
             return known
@@ -98,7 +98,7 @@ class Laws:
             raise click.UsageError(f"{self._directory} has a load of {percent(known.busy)}: name another --output")
         figures = [str(file.relative_to(self._directory)).replace(f"repeat{repeat}", "repeat") for file in files]
         hold_to(self._directory, figures, self._sent, self._system)
-        (self._directory / MAXIMUM).write_text(json.dumps({"tps": maximum}) + "\n")
+        (self._directory / MAXIMUM).write_text(json.dumps({"tps": maximum}) + "\n", encoding="utf-8")
         if all(file.exists() for file in files):
             return True
         left = list(self._directory.glob(f"*repeat{repeat}"))
@@ -167,7 +167,7 @@ class Laws:
         with by_hand(self._lab, self._network, condition.shares if condition else None):
             figures = runner.run(arm)
         row = condense(load, count, repeat, name, figures, file.parent, self._undisturbed(count, repeat))
-        file.write_text(json.dumps(asdict(row), indent=2) + "\n")
+        file.write_text(json.dumps(asdict(row), indent=2) + "\n", encoding="utf-8")
         click.echo(
             f"{load}, {count} sysbench, {name}: {row.tps:.0f} tps, p95 {spread([row.p95], milliseconds)}, sysbench "
             f"{row.events:.0f}/s, shares move {percent(row.movement)} in {row.looked_at:.0f} s"
@@ -186,7 +186,7 @@ class Laws:
             return None
         file = self._directory / f"undisturbed-{count}-repeat{repeat}" / "speed.json"
         if file.exists():
-            return float(json.loads(file.read_text())["events_per_core"])
+            return float(json.loads(file.read_text(encoding="utf-8"))["events_per_core"])
         file.parent.mkdir(parents=True, exist_ok=True)
         with Sysbench(self._lab.tree, count, file.parent) as sysbench:
             stay(OWN_SETTLE, sysbench.check)
@@ -194,7 +194,7 @@ class Laws:
             stay(OWN_SPEED, sysbench.check)
             ended, used = time.time(), sysbench.cpu_seconds() - used
             events = sum(rates(sysbench.reports(), began, ended).values()) * (ended - began)
-        file.write_text(json.dumps({"events_per_core": events / used}) + "\n")
+        file.write_text(json.dumps({"events_per_core": events / used}) + "\n", encoding="utf-8")
         return events / used
 
 

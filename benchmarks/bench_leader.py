@@ -115,7 +115,7 @@ def outage(lab: Lab, setting: Setting, how: str, place: Place) -> Outage:
             back = wait(lab, lambda: committed(up) > before + CLIENTS, AFTER)
             back = None if back is None else back + late
             found = run_to_end(load, lab).figures
-    longest = json.loads((place.results / "load.json").read_text())["longest_ms"] / 1000
+    longest = json.loads((place.results / "load.json").read_text(encoding="utf-8"))["longest_ms"] / 1000
     one = Outage(setting.name, how, back, longest, found.failed)
     click.echo(
         f"{one.ordered_by}, {one.how}: back after {told([one.back])}, longest answer {one.longest:.2f} s, "

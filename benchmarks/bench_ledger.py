@@ -136,8 +136,8 @@ def main(repeats: int, clients: int, duration: float, base_port: int, output: Pa
         name: {kind: [asdict(one) for one in each] for kind, each in kinds.items()} for name, kinds in found.items()
     }
     document = {"machine": asdict(host), "clients": clients, "runs": runs}
-    (directory / "ledger.json").write_text(json.dumps(document, indent=2, default=str) + "\n")
-    (directory / "ledger.md").write_text(table(found))
+    (directory / "ledger.json").write_text(json.dumps(document, indent=2, default=str) + "\n", encoding="utf-8")
+    (directory / "ledger.md").write_text(table(found), encoding="utf-8")
     click.echo(table(found))
     click.echo(f"written to {directory}")
 

@@ -68,7 +68,7 @@ def main() -> None:
         for name in names:
             remove(hierarchy.folder(name))
     if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 
 def start(command: list[str], hierarchy: Hierarchy, group: str, **more: Any) -> subprocess.Popen[bytes]:
@@ -91,7 +91,7 @@ def measure(folder: Path, hierarchy: Hierarchy, group: str, own: str, period: fl
     (folder / "log").touch()
     component = {"name": "c", "role": "client", "cgroup": group, "log": str(folder / "log"), "channels": ["ch"]}
     document = {"period": period, "components": [component], "state_dir": str(folder), "metrics": {"port": 0}}
-    config.write_text(yaml.safe_dump(document))
+    config.write_text(yaml.safe_dump(document), encoding="utf-8")
     socket = folder / "qioi.sock"
     with (folder / "said").open("wb") as said:
         daemon = start([sys.executable, "-m", "qioi.cli", "run", "-c", str(config)], hierarchy, own, stderr=said)
@@ -102,7 +102,7 @@ def measure(folder: Path, hierarchy: Hierarchy, group: str, own: str, period: fl
     finally:
         daemon.send_signal(signal.SIGTERM)
         daemon.wait()
-    words = re.search(r"own protection: (.*)", (folder / "said").read_text())
+    words = re.search(r"own protection: (.*)", (folder / "said").read_text(encoding="utf-8"))
     return {
         "periods": float(page["qioi_periods_total"]),
         "late": float(page["qioi_periods_late_total"]),

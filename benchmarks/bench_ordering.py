@@ -174,7 +174,7 @@ def measure(lab: Lab, setting: Setting, plan: LoadPlan, base_port: int, folder: 
     cpu = {kind: last.cpu[kind] - first.cpu[kind] for kind in sorted(first.cpu)}
     cores = sum(cpu.values()) / quiet.seconds
     found = result.figures
-    document = json.loads((folder / "load.json").read_text())
+    document = json.loads((folder / "load.json").read_text(encoding="utf-8"))
     return Figures(
         throughput=found.throughput,
         p50=found.p50,
@@ -208,7 +208,7 @@ def read_repeats(path: Path) -> list[Repeat]:
                 for name, loads in each["figures"].items()
             },
         )
-        for each in json.loads(path.read_text())["repeats"]
+        for each in json.loads(path.read_text(encoding="utf-8"))["repeats"]
     ]
 
 
@@ -216,7 +216,7 @@ def hold_to(path: Path, clients: Sequence[int], duration: float) -> None:
     """Hold a run to what the repeats before were measured with. UsageError: both would be pooled."""
     if not path.exists():
         return
-    known = json.loads(path.read_text())
+    known = json.loads(path.read_text(encoding="utf-8"))
     now = {"clients": list(clients), "duration": duration}
     others = [name for name, value in now.items() if known.get(name) != value]  # an earlier version kept no duration
     if others:
@@ -343,10 +343,10 @@ def main(
                     "duration": duration,
                     "repeats": [asdict(each) for each in done],
                 }
-                document.write_text(json.dumps(content, indent=2, default=str) + "\n")
+                document.write_text(json.dumps(content, indent=2, default=str) + "\n", encoding="utf-8")
     except LabError as error:
         raise click.ClickException(str(error)) from error
-    (directory / "ordering.md").write_text(table(done))
+    (directory / "ordering.md").write_text(table(done), encoding="utf-8")
     click.echo(table(done))
     click.echo(f"written to {directory}")
 

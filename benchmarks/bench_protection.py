@@ -176,8 +176,8 @@ def main(
     except LabError as error:
         raise click.ClickException(str(error)) from error
     document = {"machine": asdict(host), **asdict(benchmark)}
-    (directory / "protection.json").write_text(json.dumps(document, indent=2, default=str) + "\n")
-    (directory / "protection.md").write_text(table(benchmark))
+    (directory / "protection.json").write_text(json.dumps(document, indent=2, default=str) + "\n", encoding="utf-8")
+    (directory / "protection.md").write_text(table(benchmark), encoding="utf-8")
     click.echo(table(benchmark))
     click.echo(f"ledgers in {explain_directory(place)}")
     click.echo(f"written to {directory}")

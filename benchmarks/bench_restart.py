@@ -53,7 +53,7 @@ class Peer:
         self.network = network
         self.binary = binary
         self.whole = load_network(network / "network.json")
-        nodes: list[dict[str, Any]] = json.loads((network / "network.json").read_text())["nodes"]
+        nodes: list[dict[str, Any]] = json.loads((network / "network.json").read_text(encoding="utf-8"))["nodes"]
         self.node = next(node for node in nodes if node["name"] == PEER)
         self.ledger = network / self.node["data"] / "channels" / "mychannel"
 
@@ -167,7 +167,7 @@ def main(
         found["without a checkpoint"] = [peer.start().served]  # which makes one again when it is stopped
         size = sum(path.stat().st_size for path in peer.ledger.rglob("*.blk"))
     document = {"machine": asdict(machine()), "seconds": found, "ledger": report, "bytes": size}
-    (directory / "restart.json").write_text(json.dumps(document, indent=2, default=str) + "\n")
+    (directory / "restart.json").write_text(json.dumps(document, indent=2, default=str) + "\n", encoding="utf-8")
     click.echo(f"{report['transactions']} transactions, {report['keys']} keys, state hash {report['state_hash']}")
     click.echo(f"checkpoints that equal the replay: {[each.get('blocks') for each in report['checkpoints']]} blocks")
     for name, seconds in found.items():

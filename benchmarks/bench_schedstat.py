@@ -53,7 +53,7 @@ def main() -> int:
             group.mkdir(parents=True)
             process = subprocess.Popen([sys.executable, "-c", SLEEPER.format(chosen.threads - 1) + "time.sleep(600)"])
             processes.append(process)
-            (group / "cgroup.procs").write_text(str(process.pid))
+            (group / "cgroup.procs").write_text(str(process.pid), encoding="utf-8")
         time.sleep(2)
         for label, max_open in (("files kept open", 4096), ("opened each time", 0)):
             spent = measure(groups, max_open, chosen.readings)

@@ -59,7 +59,7 @@ def file_of(directory: Path, repeat: int) -> Path:
 
 def keep_load(found: Found, directory: Path, repeat: int) -> None:
     """Write a repeat's load."""
-    file_of(directory, repeat).write_text(json.dumps(asdict(found)) + "\n")
+    file_of(directory, repeat).write_text(json.dumps(asdict(found)) + "\n", encoding="utf-8")
 
 
 def kept_load(directory: Path, repeat: int) -> Found | None:
@@ -67,7 +67,7 @@ def kept_load(directory: Path, repeat: int) -> Found | None:
     file = file_of(directory, repeat)
     if not file.exists():
         return None
-    document = json.loads(file.read_text())
+    document = json.loads(file.read_text(encoding="utf-8"))
     looks = [(float(rate), float(cpus)) for rate, cpus in document["looks"]]
     return Found(float(document["tps"]), looks, float(document["busy"]))
 

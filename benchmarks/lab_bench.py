@@ -102,8 +102,8 @@ class Place:
     def write(self, document: Mapping[str, Any], text: str) -> None:
         """Write NAME.json, with the machine, and NAME.md, and print what that says."""
         whole = {"machine": asdict(machine()), **document}
-        (self.results / f"{self.name}.json").write_text(json.dumps(whole, indent=2) + "\n")
-        (self.results / f"{self.name}.md").write_text(text)
+        (self.results / f"{self.name}.json").write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
+        (self.results / f"{self.name}.md").write_text(text, encoding="utf-8")
         click.echo(text)
         click.echo(f"written to {self.results}")
 

@@ -138,9 +138,9 @@ def hold_to(directory: Path, figures: Sequence[str], sent: Sent, system: Mapping
     kept = directory / KEPT
     now = json.loads(json.dumps({"loads or conditions": sorted(figures), **sent._asdict(), **system}))
     if not kept.exists():
-        kept.write_text(json.dumps(now) + "\n")
+        kept.write_text(json.dumps(now) + "\n", encoding="utf-8")
         return
-    known = json.loads(kept.read_text())
+    known = json.loads(kept.read_text(encoding="utf-8"))
     if not isinstance(known, dict):  # an earlier version kept the figures alone
         raise click.UsageError(f"{directory} does not say of what its repeats are: name another --output")
     others = [name for name in {**known, **now} if known.get(name) != now.get(name)]

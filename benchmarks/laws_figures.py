@@ -99,7 +99,7 @@ def condense(
     load: str, count: int, repeat: int, name: str, figures: ArmFigures, folder: Path, undisturbed: float | None = None
 ) -> Row:
     """Keep of an arm's figures what the laws are compared by."""
-    result = parse_result(json.loads((folder / "load.json").read_text()), folder / "load.json")
+    result = parse_result(json.loads((folder / "load.json").read_text(encoding="utf-8")), folder / "load.json")
     load_figures = figures.load
     p50, p95, p99 = (
         one if load_figures.committed else None for one in (load_figures.p50, load_figures.p95, load_figures.p99)
@@ -132,7 +132,7 @@ def condense(
 def movement(samples: Path, start: float, end: float) -> float:
     """Give the widest range of any one share within a minute of a window, to its least."""
     shares: dict[str, list[tuple[float, float]]] = {}
-    with samples.open() as file:
+    with samples.open(encoding="utf-8") as file:
         for line in csv.DictReader(file):
             if line["shares"] and start <= float(line["unix"]) <= end:
                 shares.setdefault(line["name"], []).append((float(line["unix"]), float(line["shares"])))
@@ -150,7 +150,7 @@ def within(series: Sequence[tuple[float, float]]) -> float:
 
 def load_rows(directory: Path) -> list[Row]:
     """Read what has been measured so far."""
-    rows = [Row(**json.loads(file.read_text())) for file in sorted(directory.glob("*/*/row.json"))]
+    rows = [Row(**json.loads(file.read_text(encoding="utf-8"))) for file in sorted(directory.glob("*/*/row.json"))]
     order = [ALONE, *CONDITIONS]
     return sorted(rows, key=lambda row: (row.load, row.sysbench, order.index(row.condition), row.repeat))
 

@@ -157,14 +157,14 @@ def drawn(records: Mapping[str, Record], check: bool) -> Iterator[str]:
     """Draw the figures of the records and of the experiments into the documents; name those that change."""
     drawers = (Drawer(ROOT, records, PIECES), VisitDrawer(records, VISITS), EXPERIMENT_FIGURES)
     for file in documents():
-        text, name = file.read_text(), str(file.relative_to(ROOT))
+        text, name = file.read_text(encoding="utf-8"), str(file.relative_to(ROOT))
         its = text
         for drawer in drawers:
             its = drawer.draw(its, name)
         if its != text:
             yield name
             if not check:
-                file.write_text(its)
+                file.write_text(its, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def check_disk(folder: Path, used: int, elapsed: float, remaining: float) -> Non
 def write(directory: Path, looks: Sequence[Look], result: LoadResult, verdicts: Sequence[Verdict]) -> None:
     """Keep everything that was seen."""
     names = sorted({name for each in looks for name in each.rss})
-    with (directory / "soak.csv").open("w", newline="") as file:
+    with (directory / "soak.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(["time", *names])
         table.writerows([f"{each.time:.1f}", *(each.rss.get(name, "") for name in names)] for each in looks)
@@ -138,7 +138,7 @@ def write(directory: Path, looks: Sequence[Look], result: LoadResult, verdicts: 
         "load": asdict(result.figures),
         "verdicts": [{**asdict(each), "bounded": each.bounded} for each in verdicts],
     }
-    (directory / "soak.json").write_text(json.dumps(document, indent=2, default=str) + "\n")
+    (directory / "soak.json").write_text(json.dumps(document, indent=2, default=str) + "\n", encoding="utf-8")
 
 
 @click.command()

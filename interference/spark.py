@@ -109,7 +109,7 @@ class Spark(Processes):
         """List the rounds that are finished and validated."""
         if not self._done.exists():
             return []
-        text = self._done.read_text()
+        text = self._done.read_text(encoding="utf-8")
         lines = text[: text.rfind("\n") + 1].splitlines()
         return [Round(**json.loads(line)) for line in lines]
 

@@ -102,7 +102,7 @@ class StressNg(Instances):
 
 def parse_metrics(log: Path) -> float | None:
     """Read bogo operations per second of real time; ``None`` if it printed nothing of them, as one that was killed."""
-    found = _METRICS.search(log.read_text(errors="replace")) if log.exists() else None
+    found = _METRICS.search(log.read_text(errors="replace", encoding="utf-8")) if log.exists() else None
     if found is None:
         return None
     return int(found[1]) / float(found[2]) if float(found[2]) > 0 else 0.0

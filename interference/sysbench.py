@@ -75,7 +75,7 @@ class Sysbench(Instances):
         for name, started in self._started.items():
             log = self._log(name)
             if log.exists():
-                found += parse_reports(log.read_text(errors="replace"), name, started)
+                found += parse_reports(log.read_text(errors="replace", encoding="utf-8"), name, started)
         return sorted(found, key=lambda report: report.time)
 
     def cpu_seconds(self) -> float:

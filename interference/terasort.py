@@ -67,7 +67,7 @@ def main(folder: Path, done: Path, records: int, partitions: int) -> int:
         if wrong is not None:
             print(f"TeraValidate: {wrong}", file=sys.stderr)
             return 1
-        with done.open("a") as file:
+        with done.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"records": records, "start": began, "end": time.time()}) + "\n")
         for data in (source, target):
             shutil.rmtree(data)

@@ -89,7 +89,7 @@ def growth(of: Growth) -> Reader:
     def read(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
         found: Values = {}
         for folder in folders:
-            told = json.loads((folder / "growth.json").read_text())
+            told = json.loads((folder / "growth.json").read_text(encoding="utf-8"))
             for repeat in told if isinstance(told, list) else [told]:
                 for kind, sizes in repeat.items():
                     for size in sizes:

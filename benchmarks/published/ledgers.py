@@ -29,7 +29,7 @@ LEDGER = (
 @OneFolder
 def ledger(folder: Path, speed: Sequence[Calibration]) -> Figures:
     """Read bench_ledger.py's runs."""
-    document: dict[str, Any] = json.loads((folder / "ledger.json").read_text())
+    document: dict[str, Any] = json.loads((folder / "ledger.json").read_text(encoding="utf-8"))
     floor = sum(one.signature_us for one in speed) / len(speed) / 1000
     cores = int(document["machine"]["cores"])
     rows = []
@@ -71,7 +71,7 @@ LOAD_TITLES = {"one": "1 client", "many": "many clients", "peak": "peak"}
 def ordering(folder: Path, _speed: Sequence[Calibration]) -> Figures:
     """Read bench_ordering.py's repeats. Each ratio is to the same repeat's raft."""
     file = folder / "ordering.json"
-    repeats, cores = read_repeats(file), int(json.loads(file.read_text())["machine"]["cores"])
+    repeats, cores = read_repeats(file), int(json.loads(file.read_text(encoding="utf-8"))["machine"]["cores"])
     kinds = dict.fromkeys((load, name) for one in repeats for name, loads in one.figures.items() for load in loads)
     apart = most_taken(
         (number, each.others + each.steal * cores)
@@ -122,6 +122,6 @@ LEADER = (
 def leader(folder: Path, _speed: Sequence[Calibration]) -> Figures:
     """Read bench_leader.py's outages. One that did not end while it was waited for has no value."""
     found: Values = {}
-    for one in json.loads((folder / "leader.json").read_text())["outages"]:
+    for one in json.loads((folder / "leader.json").read_text(encoding="utf-8"))["outages"]:
         add(found, f"{one['ordered_by']}-{one['how']}", {c.key: one[c.key] for c in LEADER})
     return Figures(LEADER, rows_of(found, lambda key: "{}, its leader {}".format(*key.split("-"))))

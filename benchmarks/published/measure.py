@@ -83,7 +83,7 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
             shutil.rmtree(folder)
         raise ValueError(f"{piece.name}: what it measures was changed meanwhile, so its figures are of no commit")
     figures = piece.read(folders, speed)
-    finished.write_text(str(len(folders)))
+    finished.write_text(str(len(folders)), encoding="utf-8")
     return Record(
         name=piece.name,
         title=piece.title,
@@ -127,7 +127,7 @@ def finished_runs(piece: Piece, runs: Path) -> int:
     if isinstance(piece.read, OneFolder):
         raise ValueError(f"{piece.name}: its benchmark keeps all repeats in one folder (--again measures it anew)")
     finished = runs / "finished"
-    count = int(finished.read_text() or 0) if finished.exists() else 0
+    count = int(finished.read_text(encoding="utf-8") or 0) if finished.exists() else 0
     if not count or not all((runs / f"run{number}").is_dir() for number in range(1, count + 1)):
         raise ValueError(f"{piece.name}: the runs that its record is of are not in {runs} (--again measures it anew)")
     return count

@@ -56,7 +56,7 @@ def digest(picture: tuple[object, ...], record: Record) -> str:
 
 def is_current(file: Path, picture: tuple[object, ...], record: Record) -> bool:
     """Whether a picture is there, and of this record."""
-    return file.exists() and digest(picture, record) in file.read_text()
+    return file.exists() and digest(picture, record) in file.read_text(encoding="utf-8")
 
 
 def draw(picture: Picture, record: Record, folder: Path) -> None:

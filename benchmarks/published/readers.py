@@ -78,7 +78,7 @@ PROTECTION = (
 
 def laws(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
     """Read bench_laws.py's rows: every folder has repeats of its own, which are numbered on."""
-    cores = int(json.loads((folders[0] / "laws.json").read_text())["machine"]["cores"])
+    cores = int(json.loads((folders[0] / "laws.json").read_text(encoding="utf-8"))["machine"]["cores"])
     found: list[LawRow] = []
     offered: dict[int, float] = {}
     for folder, moved, rows_there in numbered(folders):
@@ -106,7 +106,7 @@ def protection(
 @OneFolder
 def ends(folder: Path, _speed: Sequence[Calibration]) -> Figures:
     """Read bench_ends.py's rows, in the order of its ways."""
-    document = json.loads((folder / "ends.json").read_text())
+    document = json.loads((folder / "ends.json").read_text(encoding="utf-8"))
     titles: dict[str, str] = document["titles"]
     order = list(titles)
     asked = (LawRow(**row) for row in document["rows"] if row["condition"] in titles)
@@ -223,7 +223,7 @@ def daemon(folders: Sequence[Path], speed: Sequence[Calibration]) -> Figures:
     for number, folder in enumerate(folders):
         before = number + number // runs
         verification = statistics.mean(one.verify_us for one in speed[before : before + 2]) / 1e6
-        for result in json.loads((folder / "daemon.json").read_text()):
+        for result in json.loads((folder / "daemon.json").read_text(encoding="utf-8")):
             cpu = result["cpu_percent"] / 100
             values = {"cpu": cpu, "verifications": cpu / verification}
             add(found, result["shape"], values | {"memory": result["rss_mb"], "period": result["loop_ms"]})
@@ -242,7 +242,7 @@ REACTION = (
 def reaction(folder: Path, _speed: Sequence[Calibration]) -> Figures:
     """Read bench_reaction.py's visits. What was not seen has no value. Those of one number are one repeat."""
     visits: dict[float, list[dict[str, float | None]]] = {}
-    for visit in json.loads((folder / "reaction.json").read_text())["reactions"]:
+    for visit in json.loads((folder / "reaction.json").read_text(encoding="utf-8"))["reactions"]:
         visits.setdefault(visit["period"], []).append(visit)
     rows = [
         Row(f"{period:g}", f"period {period:g} s", {c.key: tuple(one[c.key] for one in its) for c in REACTION})
@@ -259,7 +259,7 @@ DISCOVERY = (Column("known", "known after", Form.SECONDS), Column("gone", "gone 
 def discovery(folder: Path, _speed: Sequence[Calibration]) -> Figures:
     """Read bench_discovery.py's visits."""
     found: Values = {}
-    for one in json.loads((folder / "discovery.json").read_text())["visits"]:
+    for one in json.loads((folder / "discovery.json").read_text(encoding="utf-8"))["visits"]:
         add(found, str(one["sysbench"]), {c.key: one[c.key] for c in DISCOVERY})
     return Figures(DISCOVERY, rows_of(found, lambda key: "alone" if key == "0" else f"{key} sysbench"))
 
@@ -276,7 +276,7 @@ def bursts(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
     """Read bench_bursts.py's bursts: a folder for each repeat. Each ratio is to the same repeat's bursts alone."""
     found: Values = {}
     for folder in folders:
-        arms = json.loads((folder / "bursts.json").read_text())
+        arms = json.loads((folder / "bursts.json").read_text(encoding="utf-8"))
         alone = statistics.median(one["p95"] for one in arms["alone"])
         for arm in BURST_TITLES:
             for number, one in enumerate(arms.get(arm, []), 1):

@@ -35,7 +35,9 @@ def owed(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
     found: Values = {}
     seen: list[Row] = []
     for number, folder in enumerate(folders, 1):
-        conditions = [(Row(**one["row"]), one) for one in json.loads((folder / "owed.json").read_text())["rows"]]
+        conditions = [
+            (Row(**one["row"]), one) for one in json.loads((folder / "owed.json").read_text(encoding="utf-8"))["rows"]
+        ]
         for row, one in conditions:
             values = {
                 "tps": row.tps,
@@ -79,7 +81,7 @@ def enough(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
     for number, folder in enumerate(folders, 1):
         tried = [
             Tried(**{**one, "row": Row(**one["row"])})
-            for one in json.loads((folder / "enough.json").read_text())["rows"]
+            for one in json.loads((folder / "enough.json").read_text(encoding="utf-8"))["rows"]
         ]
         for one in tried:
             row, share = one.row, statistics.median(one.settled)

@@ -69,7 +69,7 @@ class Journal:
 
     def __init__(self, folder: Path, boot_id: Path = BOOT_ID, name: str = NAME) -> None:
         self._folder = folder
-        self._boot = boot_id.read_text().strip()
+        self._boot = boot_id.read_text(encoding="utf-8").strip()
         self.file = folder / name
 
     def store(self, entries: Iterable[Entry], *, durable: bool = True) -> None:

@@ -187,7 +187,10 @@ def weights_below(hierarchy: Hierarchy, parent: str) -> Iterable[tuple[str, int]
         return
     for name in names:
         try:
-            yield f"{parent}/{name}" if parent else name, int((folder / name / hierarchy.file).read_text())
+            yield (
+                f"{parent}/{name}" if parent else name,
+                int((folder / name / hierarchy.file).read_text(encoding="utf-8")),
+            )
         except (OSError, ValueError):
             continue
 

@@ -71,7 +71,7 @@ class Idle(GroupLever):
 def read_idle(hierarchy: Hierarchy, path: str) -> int:
     """Read ``cpu.idle``. CgroupError."""
     try:
-        return int(file_of(hierarchy, path).read_text())
+        return int(file_of(hierarchy, path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise CgroupError(f"{file_of(hierarchy, path)}: {error}") from None
     except OSError as error:
@@ -89,7 +89,7 @@ def is_idle(hierarchy: Hierarchy, path: str) -> bool:
 def write_idle(hierarchy: Hierarchy, path: str, value: int) -> None:
     """Write ``cpu.idle``. CgroupError."""
     try:
-        file_of(hierarchy, path).write_text(str(value))
+        file_of(hierarchy, path).write_text(str(value), encoding="utf-8")
     except OSError as error:
         raise without(hierarchy, path, error) from error
 

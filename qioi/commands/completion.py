@@ -50,7 +50,7 @@ def command(context: click.Context, shell: str, install: bool) -> None:
         fail("this user has no home folder: HOME names one")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text + "\n")
+        file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         fail(f"{file}: {error.strerror}")
     click.echo(f"written: {file}; new shells have it")

@@ -226,7 +226,7 @@ def load(directory: Path, arguments: tuple[str, ...]) -> None:
             raise SystemExit(load_in_container(lab, lab.tree, arguments))
         argv = lab.load_command(arguments)
         for file in lab.client_group().procs_files:
-            file.write_text(str(os.getpid()))
+            file.write_text(str(os.getpid()), encoding="utf-8")
     os.execv(argv[0], argv)
 
 

@@ -202,7 +202,7 @@ def holder_of(descriptor: int, locks: Path = Path("/proc/locks")) -> int | None:
     """Name the process that holds an open file's lock; /proc/locks lists none of other PID namespaces (proc(5))."""
     found = os.fstat(descriptor)
     file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    for line in locks.read_text().splitlines():
+    for line in locks.read_text(encoding="utf-8").splitlines():
         words = line.split()
         if file in words and "FLOCK" in words and "->" not in words:
             return int(words[words.index(file) - 1])

@@ -84,7 +84,7 @@ def others_in(group: Path) -> frozenset[str] | None:
     """Name the processes of a control group without this one; ``None`` where this one is not seen in it."""
     own = str(os.getpid())
     try:
-        processes = frozenset((group / "cgroup.procs").read_text().split())
+        processes = frozenset((group / "cgroup.procs").read_text(encoding="utf-8").split())
     except OSError:
         return None
     return processes - {own} if own in processes else None
@@ -92,7 +92,7 @@ def others_in(group: Path) -> frozenset[str] | None:
 
 def parent_of(process: str) -> str:
     """Read field 4 of /proc/PID/stat (proc(5)); the name before it may hold anything. OSError: the process is gone."""
-    return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+    return Path(f"/proc/{process}/stat").read_text(errors="replace", encoding="utf-8").rpartition(")")[2].split()[1]
 
 
 def protect_loop(nice: int | None, realtime: Realtime) -> str | None:

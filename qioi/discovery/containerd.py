@@ -179,7 +179,7 @@ class ContainerdDiscovery:
     def _group(self, task: Path, told: Told) -> str:
         """Find the group of a task's process. NotYetError, OSError."""
         try:
-            pid = int((task / "init.pid").read_text())
+            pid = int((task / "init.pid").read_text(encoding="utf-8"))
             group = container_group(pid, task.name, self._version, self._proc)
         except (FileNotFoundError, ValueError):
             raise NotYetError from None

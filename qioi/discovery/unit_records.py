@@ -64,7 +64,7 @@ def take_away(unit: str, name: str) -> None:
 def kept_value(file: Path) -> str:
     """Read what a drop-in of systemd's says last; empty where there is none."""
     try:
-        return file.read_text().rstrip().rpartition("=")[2]
+        return file.read_text(encoding="utf-8").rstrip().rpartition("=")[2]
     except FileNotFoundError:
         return ""
 

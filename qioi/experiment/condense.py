@@ -53,7 +53,7 @@ class Traces:
     def look(self, daemon: Group) -> None:
         """Take a look."""
         io = Path("/proc/pressure/io")
-        waited = some_total(io.read_text()) if io.exists() else None
+        waited = some_total(io.read_text(encoding="utf-8")) if io.exists() else None
         used = memory(daemon.pids())
         self.looks.append(Look(time.time(), time.process_time(), kernel_seconds(), waited or 0.0, used))
 

@@ -103,7 +103,7 @@ class Bundled:
             found.end,
             found.throughput,
             found.p95,
-            stages(json.loads(self._file.read_text())),
+            stages(json.loads(self._file.read_text(encoding="utf-8"))),
         )
 
 
@@ -180,7 +180,7 @@ class Caliper:
         ]
         command += ["--dir", str(drive.lab.directory), "--duration", f"{round(seconds)}"]
         command += ["--load", str(drive.spec.clients), "--seed", str(drive.seed)]
-        with self._log.open("w") as log:
+        with self._log.open("w", encoding="utf-8") as log:
             self._process = Child(
                 [*command, "--output", str(self._output)],
                 stdout=log,
@@ -189,7 +189,7 @@ class Caliper:
                 start_new_session=True,
                 env=unbuffered(),
             )
-        self._reader = self._log.open()
+        self._reader = self._log.open(encoding="utf-8")
         stack.callback(self._stop)
 
     def began(self) -> float | None:
@@ -211,7 +211,7 @@ class Caliper:
         """Read result.json and the progress."""
         status, document = self._process.wait(), {}
         with contextlib.suppress(FileNotFoundError, ValueError):  # it was killed before, or while it wrote
-            document = json.loads((self._output / "result.json").read_text())
+            document = json.loads((self._output / "result.json").read_text(encoding="utf-8"))
         # The command fails, too, where a round that ran to its end committed nothing.
         if not document or (status != 0 and not starved(document)):
             raise LabError(f"`qioi lab caliper` failed; {self._log} ends:\n{last_lines(self._log, 5)}")

@@ -42,9 +42,9 @@ def describe(seed: int) -> dict[str, Any]:
         **asdict(machine()),
         "load_average": psutil.getloadavg(),
         "pressure": {kind: pressure(kind) for kind in ("cpu", "io", "memory")},
-        "cgroup_mode": CGROUP_MODE.read_text().strip() if CGROUP_MODE.exists() else "not shown by this kernel",
+        "cgroup_mode": first_line(CGROUP_MODE) or "not shown by this kernel",
         "cgroup_hierarchies": hierarchies(),
-        "hypervisor": "hypervisor" in Path("/proc/cpuinfo").read_text(),
+        "hypervisor": "hypervisor" in Path("/proc/cpuinfo").read_text(encoding="utf-8"),
         "versions": versions(),
         "ledger_binary": fingerprint(find_binary()),
         "code": code(),
@@ -67,13 +67,17 @@ def with_fabric(host: Mapping[str, Any], networks: Mapping[str, NetworkSpec]) ->
 
 def pressure(kind: str) -> str | None:
     """Give the first line of a PSI file, as the kernel writes it."""
-    path = Path("/proc/pressure", kind)
-    return path.read_text().splitlines()[0] if path.exists() else None
+    return first_line(Path("/proc/pressure", kind))
+
+
+def first_line(path: Path) -> str | None:
+    """Read the first line of a file of the kernel's; ``None``: there is no such file."""
+    return path.read_text(encoding="utf-8").splitlines()[0] if path.exists() else None
 
 
 def hierarchies(mounts: Path = Path("/proc/self/mounts")) -> str:
     """Say which cgroup versions are mounted: v1, v2 or hybrid."""
-    kinds = {line.split()[2] for line in mounts.read_text().splitlines()}
+    kinds = {line.split()[2] for line in mounts.read_text(encoding="utf-8").splitlines()}
     found = [name for kind, name in (("cgroup", "v1"), ("cgroup2", "v2")) if kind in kinds]
     return "hybrid (v1 and v2)" if len(found) == 2 else found[0] if found else "none"
 

@@ -53,7 +53,7 @@ def index_line(page: Path) -> Line:
     documents = [Store(folder).document for folder in folders]
     first, hosts = documents[0], [one.host for one in documents]
     files = [folder / "summary.json" for folder in folders]
-    summaries = [json.loads(file.read_text()) for file in files if file.exists()]
+    summaries = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
     trusted = [found for found in summaries if found["trusted"]]
     papers = [one["agrees"] for found in trusted for one in found["papers"]]
     goals = [one["reached"] for found in trusted for one in found.get("goals", [])]

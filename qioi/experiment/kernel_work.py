@@ -27,7 +27,7 @@ def kernel_seconds(proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> fl
     A thread that ends takes its time along, so a difference may be too small, and is never too large.
     """
     threads = list(thread_seconds(proc))
-    irq, softirq = (int(ticks) / TICKS for ticks in (proc / "stat").read_text().split(maxsplit=8)[6:8])
+    irq, softirq = (int(ticks) / TICKS for ticks in (proc / "stat").read_text(encoding="utf-8").split(maxsplit=8)[6:8])
     # A kernel that accounts for interrupts at each tick sees none of them, but softirqs.
     if not irq or not accounts_apart(proc, boot):
         return sum(seconds for _, seconds in threads)
@@ -44,7 +44,7 @@ def accounts_apart(proc: Path, boot: Path) -> bool:
         text = gzip.decompress((proc / "config.gz").read_bytes()).decode()
     except OSError:
         try:
-            text = (boot / f"config-{platform.release()}").read_text()
+            text = (boot / f"config-{platform.release()}").read_text(encoding="utf-8")
         except OSError:
             return False
     return "CONFIG_IRQ_TIME_ACCOUNTING=y" in text.splitlines()
@@ -56,7 +56,7 @@ def thread_seconds(proc: Path) -> Iterator[tuple[str, float]]:
         if not entry.name.isdecimal():
             continue
         try:
-            text = (proc / entry.name / "stat").read_text()
+            text = (proc / entry.name / "stat").read_text(encoding="utf-8")
         except OSError:  # it has ended since
             continue
         end = text.rindex(")")

@@ -93,7 +93,7 @@ class Measurement:
                 lacking=profiler.lacks(),
             )
         )
-        (self._directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n")
+        (self._directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n", encoding="utf-8")
         return figures
 
     def _pin(self, stack: contextlib.ExitStack, spec: NeighbourSpec, neighbours: Neighbours) -> Pin | None:

@@ -86,7 +86,7 @@ def set_quota(group: Group, cores: float) -> None:
     quota = max(1000, round(cores * QUOTA_PERIOD))
     directory = group.directories[0]
     if group.hierarchy.version == 1:
-        (directory / "cpu.cfs_period_us").write_text(str(QUOTA_PERIOD))
-        (directory / "cpu.cfs_quota_us").write_text(str(quota))
+        (directory / "cpu.cfs_period_us").write_text(str(QUOTA_PERIOD), encoding="utf-8")
+        (directory / "cpu.cfs_quota_us").write_text(str(quota), encoding="utf-8")
     else:
-        (directory / "cpu.max").write_text(f"{quota} {QUOTA_PERIOD}")
+        (directory / "cpu.max").write_text(f"{quota} {QUOTA_PERIOD}", encoding="utf-8")

@@ -83,7 +83,7 @@ def section(summary: Summary, said: Collection[tuple[str, str]]) -> Section:
     ``said`` are the facts of its host that the page says of all experiments.
     """
     folder = summary.directory
-    (folder / "summary.json").write_text(json.dumps(as_json(summary), indent=1) + "\n")
+    (folder / "summary.json").write_text(json.dumps(as_json(summary), indent=1) + "\n", encoding="utf-8")
     write_csv(summary, folder / "metrics.csv")
     items: list[Table | Picture] = []
     for number, figure in enumerate(summary.spec.figures):

@@ -95,7 +95,7 @@ def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> 
         metrics["pressure"] = 100 * (quiet.pressure or 0.0)
         metrics["others"] = others(quiet.cores_busy - TICKS / quiet.seconds, used / quiet.seconds, cores)
     figures = CellFigures(cell.key, metrics, {}, "", time.time() - found.seconds)
-    (directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n")
+    (directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n", encoding="utf-8")
     return figures
 
 
@@ -106,7 +106,7 @@ def costs_of(directory: Path) -> Path:
 
 def known(costs: Path) -> str:
     """Give what was measured so far."""
-    return costs.read_text() if costs.exists() else ""
+    return costs.read_text(encoding="utf-8") if costs.exists() else ""
 
 
 def ours() -> float:
@@ -136,7 +136,7 @@ def spelt(value: str | float) -> str:
 
 def run(words: list[str], log: Path, seconds: float) -> None:
     """Run it to its end; LabError says why it has failed."""
-    with log.open("w") as out:
+    with log.open("w", encoding="utf-8") as out:
         try:
             code = run_to_end(words, seconds=seconds, output=out)
         except subprocess.TimeoutExpired as error:

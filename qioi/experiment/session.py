@@ -210,7 +210,9 @@ class Session:
         seed = self._plan.load_seed(number, cell)
         measurement = Measurement(lab, network, cell, offer, seed, directory)
         figures = measurement.run(lambda seconds: self._step(label, min(seconds, cell.seconds)))
-        (directory / "seed.json").write_text(json.dumps({"seed": seed, "offered": offer.rates}) + "\n")
+        (directory / "seed.json").write_text(
+            json.dumps({"seed": seed, "offered": offer.rates}) + "\n", encoding="utf-8"
+        )
         self._done += cell.seconds
         return figures
 

@@ -131,7 +131,7 @@ class Store:
 
     def _write(self, document: Mapping[str, object]) -> None:
         new = self.directory / _NEW
-        new.write_text(json.dumps(document, indent=1) + "\n")
+        new.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         new.replace(self.directory / "run.json")
 
     def folder(self, repeat: int, key: str = "") -> Path:
@@ -156,7 +156,7 @@ class Store:
         noise = {key: found for key, cell in cells.items() if (found := complaints(cell.metrics))} if judged else {}
         finished = Repeat(repeat, dict(cells), noise, calibration)
         new = self.folder(repeat) / "repeat.json.new"
-        new.write_text(json.dumps(asdict(finished)) + "\n")
+        new.write_text(json.dumps(asdict(finished)) + "\n", encoding="utf-8")
         new.replace(self.folder(repeat) / "repeat.json")
         return finished
 

@@ -66,7 +66,7 @@ def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
             v2.append(mount)
     for mount in v2:
         controllers = mount / "cgroup.controllers"
-        if controllers.exists() and "cpu" in controllers.read_text().split():
+        if controllers.exists() and "cpu" in controllers.read_text(encoding="utf-8").split():
             return Hierarchy(2, mount)
     raise CgroupError(f"no CPU controller in {mountinfo}: wanted is a mounted cgroup v1 `cpu`, or cgroup v2 with `cpu`")
 

@@ -157,7 +157,7 @@ class NriNames:
             self._names[identity] = self._former[number]
         if identity not in self._names and self._untold.get(identity) != request:
             try:
-                found = int((self._hierarchy.folder(cgroup) / self._hierarchy.file).read_text())
+                found = int((self._hierarchy.folder(cgroup) / self._hierarchy.file).read_text(encoding="utf-8"))
             except (OSError, ValueError):
                 return None
             shares = shares_of(milli(request) or 0)

@@ -119,7 +119,7 @@ class Runner:
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
         evidence = Evidence(arm, self._roles, result, cut, sysbench.names, sysbench.reports(), probe.flushes, came)
         figures = condense(evidence, self.cores)
-        (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n")
+        (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n", encoding="utf-8")
         return figures
 
     def _sampler(self, sysbench: Sysbench) -> Sampler:

@@ -93,7 +93,7 @@ def run(name: str, target: Target, overrides: Overrides, output: Path, *, say: S
     ours = {"module": str(observer(configs)), "options": {"directory": str(output)}}
     document["monitors"] = {**(document.get("monitors") or {}), "transaction": [*observers, ours]}
     for file, content in (("network.yaml", target.network), ("benchmark.yaml", document)):
-        (output / file).write_text(yaml.safe_dump(content, sort_keys=False))
+        (output / file).write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     modules = install(configs, say=say)
 
     log = output / "caliper.log"
@@ -101,7 +101,9 @@ def run(name: str, target: Target, overrides: Overrides, output: Path, *, say: S
     status = launch_manager(node, modules, configs, output, target.group, log, say)
     latency_files = sorted(output.glob("latency-*.jsonl"))
     rounds = parse(
-        log.read_text(errors="replace"), [str(entry["label"]) for entry in document["test"]["rounds"]], latency_files
+        log.read_text(errors="replace", encoding="utf-8"),
+        [str(entry["label"]) for entry in document["test"]["rounds"]],
+        latency_files,
     )
     for latency_file in latency_files:
         latency_file.unlink()
@@ -114,7 +116,7 @@ def run(name: str, target: Target, overrides: Overrides, output: Path, *, say: S
         "exit_status": status,
         "rounds": [entry.as_json() for entry in rounds],
     }
-    (output / "result.json").write_text(json.dumps(result, indent=2) + "\n")
+    (output / "result.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     if status != 0:
         raise LabError(f"caliper ended with exit status {status}; the end of {log}:\n{last_lines(log, 8)}")
     return Run(output, tuple(rounds))
@@ -153,7 +155,7 @@ def launch_manager(
     with contextlib.ExitStack() as afterwards:
         try:
             afterwards.callback(AfterDeath(kill_group(process.pid)).dismiss)
-            with log.open(errors="replace") as lines:
+            with log.open(errors="replace", encoding="utf-8") as lines:
                 while process.poll() is None:
                     report(lines.readlines(), say)
                     time.sleep(0.2)
@@ -191,4 +193,6 @@ def report(lines: list[str], say: Say) -> None:
 
 def installed_versions(modules: Path) -> dict[str, str]:
     """Name the versions that were really run."""
-    return {name: json.loads((modules / name / "package.json").read_text())["version"] for name in VERSIONS}
+    return {
+        name: json.loads((modules / name / "package.json").read_text(encoding="utf-8"))["version"] for name in VERSIONS
+    }

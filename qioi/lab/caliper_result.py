@@ -180,7 +180,7 @@ def _take_latencies(rounds: dict[str, Round], files: Iterable[Path]) -> None:
     counts: dict[str, Counter[int]] = {label: Counter() for label in rounds}
     spans: dict[str, list[float]] = {label: [] for label in rounds}
     for file in files:
-        for line in file.read_text().splitlines():
+        for line in file.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
             if record["label"] in counts and record["first"] is not None:
                 counts[record["label"]].update({int(ms): count for ms, count in record["latencies"].items()})

@@ -53,7 +53,7 @@ class Daemon:
         self._socket = lab.directory / DAEMON_STATE / "qioi.sock"
         self.log = directory / "daemon.log"
         path = directory / "qioi.yaml"
-        path.write_text(config)
+        path.write_text(config, encoding="utf-8")
         command = [sys.executable, "-m", "qioi.cli", "run", "-c", str(path)]
         self._process = launch(command, self._group, log=self.log, die_with_parent=True)
 

@@ -251,8 +251,8 @@ class Setting:
 
 def write_results(result: DemoResult, directory: Path, setting: Setting = Setting()) -> Path:
     """Write result.json, table.md and report.html; return the page's path."""
-    (directory / "result.json").write_text(json.dumps(asdict(result), indent=2, default=str) + "\n")
-    (directory / "table.md").write_text(markdown(result.arms, result.machine.cores))
+    (directory / "result.json").write_text(json.dumps(asdict(result), indent=2, default=str) + "\n", encoding="utf-8")
+    (directory / "table.md").write_text(markdown(result.arms, result.machine.cores), encoding="utf-8")
     options, lab = result.options, result.options.lab
     found = f"{result.maximum:.0f} tps, closed-loop clients" if result.maximum is not None else "not looked for"
     page = Page(

@@ -35,7 +35,7 @@ def network_secrets(options: LabOptions, namespace: str) -> list[Document]:
 
 def objects_of(directory: Path, namespace: str) -> list[Document]:
     """Give the objects of a network that `qioi-ledger init --kubernetes` has made in ``directory``."""
-    network = json.loads((directory / "network.json").read_text())
+    network = json.loads((directory / "network.json").read_text(encoding="utf-8"))
     sets: dict[str, dict[str, bytes]] = {}
     for node in network["nodes"]:
         if "config" in node:
@@ -51,7 +51,7 @@ def objects_of(directory: Path, namespace: str) -> list[Document]:
 
 def node_files(directory: Path, name: str, config: str) -> dict[str, bytes]:
     """Give one node's files under their new names, and its configuration, which refers to them."""
-    settings = yaml.safe_load((directory / config).read_text())
+    settings = yaml.safe_load((directory / config).read_text(encoding="utf-8"))
     files: dict[str, bytes] = {}
 
     def move(holder: dict[str, Any], key: str, target: str) -> None:

@@ -87,7 +87,7 @@ class Lab:
         """Read a line of the marker (name, engine's socket, folder elsewhere); empty where the lab has none."""
         if not is_marked(self.directory):
             return ""
-        return "".join((self.directory / MARKER).read_text().splitlines()[line : line + 1])
+        return "".join((self.directory / MARKER).read_text(encoding="utf-8").splitlines()[line : line + 1])
 
     def _containers(self, socket: str) -> Containers:
         return Containers(self._name, socket, self.directory / "gates", self._hierarchy)
@@ -217,7 +217,7 @@ class Lab:
             "begun": {name: begun_at(pid) for name, pid in pids.items()},
         }
         temporary = self.state_file.with_suffix(".new")
-        temporary.write_text(json.dumps(state, indent=2) + "\n")
+        temporary.write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
         temporary.replace(self.state_file)
 
     def _log(self, node: Node) -> dict[str, str]:
@@ -271,7 +271,7 @@ class Lab:
         """Choose how the programs run. Other processes read from the marker what else than the folder is the lab's."""
         self.tree = containers or Tree(self._name, self._hierarchy)
         socket = containers.socket if containers is not None else ""
-        (self.directory / MARKER).write_text(f"{self._name}\n{socket}\n{self._elsewhere or ''}\n")
+        (self.directory / MARKER).write_text(f"{self._name}\n{socket}\n{self._elsewhere or ''}\n", encoding="utf-8")
 
     def _traces(self) -> bool:
         """Whether anything is there that a lab in this folder has made."""
@@ -380,7 +380,7 @@ class Lab:
         make_folder(self.directory)
         if any(self.directory.iterdir()):
             raise LabError(f"{self.directory} is not empty and no lab's folder; name an empty or a new one with --dir")
-        (self.directory / MARKER).write_text(self._name + "\n")
+        (self.directory / MARKER).write_text(self._name + "\n", encoding="utf-8")
 
 
 def digest_of(directory: Path) -> str:

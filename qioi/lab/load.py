@@ -78,7 +78,7 @@ class LoadRun:
         if isinstance(self._process, ContainerRun):
             self._process.save()  # the engine has a container's log
         if self._log.exists():
-            said = _BEGAN.search(self._log.read_text(errors="replace"))
+            said = _BEGAN.search(self._log.read_text(errors="replace", encoding="utf-8"))
             self._began = datetime.fromisoformat(said[1]).timestamp() if said else None
         return self._began
 
@@ -97,7 +97,7 @@ class LoadRun:
         status = self._process.wait()
         if status != 0 or not self._result.exists():
             raise LabError(f"the load client failed (status {status}); its log ends:\n{last_lines(self._log, 5)}")
-        return parse_result(json.loads(self._result.read_text()), self._result)
+        return parse_result(json.loads(self._result.read_text(encoding="utf-8")), self._result)
 
     def __enter__(self) -> LoadRun:
         return self
@@ -150,7 +150,7 @@ def read_result(run: LoadRun, file: Path) -> LoadResult:
     try:
         return run.result()
     except LabError:
-        document = json.loads(file.read_text()) if file.exists() else {}
+        document = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         # With a backlog longer than the window, transactions that were due in it are never sent.
         due = document.get("sent") or document.get("unsent") or document.get("intended_rate") == 0
         if document.get("committed") != 0 or not due:

@@ -66,7 +66,7 @@ def machine() -> Machine:
     """Describe this machine."""
     return Machine(
         kernel=platform.release(),
-        cpu=cpu_model(Path("/proc/cpuinfo").read_text()),
+        cpu=cpu_model(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
         cores=len(os.sched_getaffinity(0)),
         memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
         cgroup_version=find_hierarchy().version,
@@ -88,14 +88,14 @@ def snapshot() -> Snapshot:
     """Read the counters now."""
     usable = os.sched_getaffinity(0)
     # Both clocks are read right after the counters: what passes in between would count as busy.
-    stat, elapsed, now = Path("/proc/stat").read_text(), time.monotonic(), time.time()
+    stat, elapsed, now = Path("/proc/stat").read_text(encoding="utf-8"), time.monotonic(), time.time()
     idle, steal = idle_and_steal(stat, usable)
     pressure = Path("/proc/pressure/cpu")
     return Snapshot(
         time=now,
         steal=steal,
         busy=len(usable) * elapsed - idle - steal,
-        pressure=some_total(pressure.read_text()) if pressure.exists() else None,
+        pressure=some_total(pressure.read_text(encoding="utf-8")) if pressure.exists() else None,
     )
 
 

@@ -53,7 +53,7 @@ def install(package: Path, *, cache: Path | None = None, say: Callable[[str], No
     """Install what ``package``'s lock file pins, unless it is there, and give its node_modules folder."""
     manifest, lock = package / "package.json", package / "package-lock.json"
     try:
-        name = str(json.loads(manifest.read_text())["name"])
+        name = str(json.loads(manifest.read_text(encoding="utf-8"))["name"])
         digest = hashlib.sha256(manifest.read_bytes() + lock.read_bytes()).hexdigest()[:12]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LabError(f"{package}: package.json and package-lock.json are not both readable there: {error}") from error

@@ -69,7 +69,7 @@ def write_report(path: Path, page: Page, arms: Sequence[ArmFigures], host: Machi
         config=page.config,
         files=page.files,
     )
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
 
 
 def headline(arms: Sequence[ArmFigures], cores: int) -> list[Card]:

@@ -146,7 +146,7 @@ def totals(readings: Iterable[DelayReading]) -> tuple[float, float, int]:
 
 def write_samples(path: Path, samples: Sequence[Sample], roles: Mapping[str, Role]) -> None:
     """Write every sample as CSV, a line per group and sample."""
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
         out.writerow(["unix", "name", "role", "shares", "cpu_s", "run_s", "wait_s", "slices", "threads"])
         for sample in samples:

@@ -85,7 +85,7 @@ class Group:
     def idle(self) -> bool:
         """Whether the group is idle (``cpu.idle``, Linux 5.15 and later); an idle group takes no shares."""
         file = self.directories[0] / "cpu.idle"
-        return file.exists() and file.read_text().strip() == "1"
+        return file.exists() and file.read_text(encoding="utf-8").strip() == "1"
 
     def create(self, shares: int = DEFAULT_SHARES) -> Group:
         """Make the group, or use the existing one, and set its shares unless it is idle."""
@@ -109,36 +109,36 @@ class Group:
     def set_shares(self, shares: int) -> None:
         """Write the weight, given in v1 units."""
         weights = self.hierarchy.weights
-        (self.directories[0] / weights.file).write_text(str(weights.raw(shares, DEFAULT_WEIGHT)))
+        (self.directories[0] / weights.file).write_text(str(weights.raw(shares, DEFAULT_WEIGHT)), encoding="utf-8")
 
     def shares(self) -> int:
         """Read the weight back, in v1 units."""
         weights = self.hierarchy.weights
-        return weights.shares(int((self.directories[0] / weights.file).read_text()), DEFAULT_WEIGHT)
+        return weights.shares(int((self.directories[0] / weights.file).read_text(encoding="utf-8")), DEFAULT_WEIGHT)
 
     def cpu_seconds(self) -> float:
         """CPU time, user and system, of all processes that were ever in the group, in seconds."""
         if self.hierarchy.version == 2:
-            for line in (self.directories[0] / "cpu.stat").read_text().splitlines():
+            for line in (self.directories[0] / "cpu.stat").read_text(encoding="utf-8").splitlines():
                 key, value = line.split()
                 if key == "usage_usec":
                     return int(value) / 1e6
             raise LabError(f"{self.directories[0]}/cpu.stat has no usage_usec")
         if self.hierarchy.cpuacct is None:
             raise LabError("no cpuacct controller is mounted: CPU time per group cannot be read")
-        return int((self.hierarchy.cpuacct / self.path / "cpuacct.usage").read_text()) / 1e9
+        return int((self.hierarchy.cpuacct / self.path / "cpuacct.usage").read_text(encoding="utf-8")) / 1e9
 
     def pids(self) -> tuple[int, ...]:
         """List the processes in the group, in any of its mounts; empty when the group is gone."""
         found: set[int] = set()
         for file in self.procs_files:
             with contextlib.suppress(FileNotFoundError, OSError):
-                found.update(int(pid) for pid in file.read_text().split())
+                found.update(int(pid) for pid in file.read_text(encoding="utf-8").split())
         return tuple(sorted(found - {0}))
 
     def members(self) -> frozenset[int]:
         """List the processes that have joined the group in every mount."""
-        joined = [set(file.read_text().split()) for file in self.procs_files if file.exists()]
+        joined = [set(file.read_text(encoding="utf-8").split()) for file in self.procs_files if file.exists()]
         return frozenset(int(pid) for pid in set.intersection(*joined)) if joined else frozenset()
 
     def signal(self, number: signal.Signals) -> int:
@@ -153,10 +153,10 @@ class Group:
 def enable_cpu(directory: Path) -> None:
     """Enable the cpu controller for the children of a v2 group."""
     control = directory / "cgroup.subtree_control"
-    if "cpu" in control.read_text().split():
+    if "cpu" in control.read_text(encoding="utf-8").split():
         return
     try:
-        control.write_text("+cpu")
+        control.write_text("+cpu", encoding="utf-8")
     except OSError as error:
         raise LabError(f"cannot enable the cpu controller in {control}: {error.strerror}") from error
 

@@ -149,6 +149,6 @@ def weights(hierarchy: Hierarchy, parent: Path, but: str) -> Iterator[tuple[str,
 def read(file: Path) -> int | None:
     """Read one weight; ``None`` where there is none."""
     try:
-        return int(file.read_text())
+        return int(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None

@@ -53,7 +53,7 @@ def processes(folder: Path) -> Iterator[int]:
 def pids_in(folder: Path) -> list[int]:
     """Read the processes of one group; those outside of this process's PID namespace are all called 0."""
     try:
-        return [pid for line in (folder / "cgroup.procs").read_text().split() if (pid := int(line))]
+        return [pid for line in (folder / "cgroup.procs").read_text(encoding="utf-8").split() if (pid := int(line))]
     except (OSError, ValueError):
         return []
 

@@ -66,7 +66,7 @@ class ClusterRunner:
         cut = window(sampler.samples, result.start - arm.load.warmup, result.start, result.end)
         evidence = Evidence(arm, self._roles, result, cut, tuple(neighbours.groups), reports, probe.flushes)
         figures = condense(evidence, self._cores)
-        (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n")
+        (directory / "arm.json").write_text(json.dumps(asdict(figures), indent=2) + "\n", encoding="utf-8")
         return figures
 
     def _watch(

@@ -150,7 +150,8 @@ def age(log: Path) -> tuple[int, str]:
 
 def read_log(log: Path) -> str:
     """Read a log, which the kubelet may have compressed."""
-    with gzip.open(log, "rt", errors="replace") if log.suffix == ".gz" else log.open(errors="replace") as file:
+    open_text = gzip.open if log.suffix == ".gz" else open
+    with open_text(log, "rt", encoding="utf-8", errors="replace") as file:
         return file.read()
 
 

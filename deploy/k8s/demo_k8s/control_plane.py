@@ -98,7 +98,7 @@ class Processes:
     def check(self, name: str) -> None:
         """LabError with the end of its log if a program has ended."""
         if self.running[name].poll() is not None:
-            tail = (self.folder / f"{name}.log").read_text(errors="replace")[-1500:]
+            tail = (self.folder / f"{name}.log").read_text(errors="replace", encoding="utf-8")[-1500:]
             raise LabError(f"{name} has ended with {self.running[name].returncode}: {tail}")
 
     def close(self) -> None:
@@ -237,7 +237,7 @@ class ControlPlane:
             "clusters": [{"name": "c", "cluster": cluster}],
             "users": [{"name": "u", "user": {"token": self.token(user)}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        }))  # fmt: skip
+        }), encoding="utf-8")  # fmt: skip
         return file
 
     def kubectl(self, *args: str | Path, text: str | None = None, fails: bool = False) -> str:
@@ -253,7 +253,7 @@ class ControlPlane:
         lines = [f'{token},{user},{user},"{group}"\n' for user, (token, group) in self._users.items()]
         file = self.folder / "tokens.csv"
         file.touch(0o600)
-        file.write_text("".join(lines))
+        file.write_text("".join(lines), encoding="utf-8")
 
     def _certificates(self) -> None:
         def openssl(*args: str) -> None:
@@ -264,6 +264,6 @@ class ControlPlane:
         openssl("req", *curve, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=kube-apiserver")
         openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "accounts.key")
         names = f"subjectAltName=IP:127.0.0.1,IP:{GUESTS_HOST},IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc\n"
-        (self.folder / "names").write_text(names)
+        (self.folder / "names").write_text(names, encoding="utf-8")
         openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
                 "-out", "server.crt", "-days", "2", "-extfile", "names")  # fmt: skip

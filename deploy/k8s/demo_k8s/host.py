@@ -64,7 +64,7 @@ def recorded() -> list[Footprint]:
 
 def read_sysctls() -> dict[str, str]:
     """Read what a kubelet would change."""
-    return {name: (SYSCTL / name).read_text() for name in SYSCTLS}
+    return {name: (SYSCTL / name).read_text(encoding="utf-8") for name in SYSCTLS}
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Footprint:
     @classmethod
     def read(cls, file: Path) -> Footprint:
         """Read a record."""
-        found = json.loads(file.read_text())
+        found = json.loads(file.read_text(encoding="utf-8"))
         places = Path(found["folder"]), found["root"], Path(found["logs"])
         return cls(found["name"], *places, found["sysctls"], found.get("kubelet", True))
 
@@ -101,8 +101,8 @@ class Footprint:
         draft.write_text(json.dumps({
             "name": self.name, "folder": str(self.folder), "root": self.root, "logs": str(self.logs),
             "sysctls": self.sysctls, "kubelet": self.kubelet,
-        }))  # fmt: skip
-        self._held = draft.open()
+        }), encoding="utf-8")  # fmt: skip
+        self._held = draft.open(encoding="utf-8")
         fcntl.flock(self._held, fcntl.LOCK_EX)
         try:
             self._file.hardlink_to(draft)
@@ -113,7 +113,7 @@ class Footprint:
 
     def is_up(self) -> bool:
         """Whether the process that has recorded it lives."""
-        with self._file.open() as file:
+        with self._file.open(encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -137,7 +137,8 @@ class Footprint:
         with contextlib.suppress(OSError):
             Path("/var/log/containers").rmdir()
         for shim in self.folder.glob("*/io.containerd.runtime.v2.task/*/*/address"):
-            Path(shim.read_text().removeprefix("unix://")).unlink(missing_ok=True)  # a shim that is killed leaves it
+            # A shim that is killed leaves it.
+            Path(shim.read_text(encoding="utf-8").removeprefix("unix://")).unlink(missing_ok=True)
         shutil.rmtree(self.folder, ignore_errors=True)
         if not self.kubelet:
             shutil.rmtree(KUBELET / "device-plugins", ignore_errors=True)
@@ -160,8 +161,8 @@ class Footprint:
         for name, value in self.sysctls.items():
             file = SYSCTL / name
             try:
-                if file.read_text() != value:
-                    file.write_text(value)
+                if file.read_text(encoding="utf-8") != value:
+                    file.write_text(value, encoding="utf-8")
             except OSError as error:
                 yield f"{file}: {error.strerror}: it was {value.strip()}"
 
@@ -177,7 +178,7 @@ class Footprint:
         return found
 
     def _unmount(self) -> None:
-        mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+        mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
         for mount in reversed(mounts):
             if mount.startswith(f"{self.folder}/"):
                 subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
@@ -207,7 +208,7 @@ def members(trees: Iterable[Path]) -> set[int]:
     for tree in trees:
         for one in tree.rglob("cgroup.procs"):
             with contextlib.suppress(OSError):  # the group is gone
-                found |= {int(line) for line in one.read_text().split()}
+                found |= {int(line) for line in one.read_text(encoding="utf-8").split()}
     return found - {0}  # 0 is a process of another pid namespace; kill(2) would take it for our own group
 
 

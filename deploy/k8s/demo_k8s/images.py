@@ -122,7 +122,7 @@ def daemon_image(folder: Path) -> Path:
         **libraries([binary, *modules]),
     }
     start = folder / "qioi"
-    start.write_text("#!/usr/bin/python3\nfrom qioi.cli import main\n\nmain()\n")
+    start.write_text("#!/usr/bin/python3\nfrom qioi.cli import main\n\nmain()\n", encoding="utf-8")
     start.chmod(0o755)
     files["/usr/local/bin/qioi"] = start
     environment = {"PYTHONHOME": sys.base_prefix, "PYTHONPATH": str(site_packages(library)),

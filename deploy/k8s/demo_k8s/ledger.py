@@ -76,7 +76,7 @@ class Ledger:
         """Read the network, with addresses as they are on the node's own network."""
         text = next(one for one in secrets if one["kind"] == "ConfigMap")["data"]["network.json"]
         path = self._folder / "network.json"
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         network = load_network(path)
         self.hosts = tuple(node.address.partition(":")[0] for node in network.nodes)
         nodes = tuple(
@@ -101,7 +101,7 @@ class Ledger:
         """Copy the pods' logs."""
         target.mkdir(parents=True, exist_ok=True)
         for pod in self._pods:
-            (target / f"{pod.name}.log").write_text(pod.log())
+            (target / f"{pod.name}.log").write_text(pod.log(), encoding="utf-8")
 
     def down(self) -> None:
         """Remove it."""
@@ -155,7 +155,7 @@ class LoadJob:
             return bool(document)
 
         wait_until(written, lambda: f"the load's result; its log ends:\n{self._pod.log()[-500:]}", RESULT_PATIENCE)
-        path.write_text(json.dumps(document, indent=1))
+        path.write_text(json.dumps(document, indent=1), encoding="utf-8")
         return parse_result(document, path)
 
     def __enter__(self) -> LoadJob:
@@ -225,7 +225,7 @@ class QiOi:
 
     def __init__(self, cluster: Cluster, policy: str, directory: Path, state: Path) -> None:
         self._cluster, self._directory = cluster, directory
-        (directory / "policy.yaml").write_text(policy)
+        (directory / "policy.yaml").write_text(policy, encoding="utf-8")
         documents = on_the_nodes_network(cluster.render(MANIFESTS / "base"), ())
         for one in documents:
             if one["kind"] == "ConfigMap":
@@ -276,7 +276,7 @@ class QiOi:
     ) -> None:
         try:
             status = self._cluster.run("get", "isolationpolicies", "-A", "-o", "yaml")
-            (self._directory / "policy-status.yaml").write_text(status)
+            (self._directory / "policy-status.yaml").write_text(status, encoding="utf-8")
         finally:
             self._remove()
 
@@ -292,6 +292,6 @@ class QiOi:
             return not self._cluster.run("get", "pods", "-n", QIOI, "-o", "name").strip()
 
         wait_until(ended, lambda: "QiOi to end")
-        (self._directory / "daemon.log").write_text(log)
+        (self._directory / "daemon.log").write_text(log, encoding="utf-8")
         self._cluster.run("delete", "--ignore-not-found", "-f", "-", text=self._policy)
         self._cluster.delete(self._documents)

@@ -88,8 +88,8 @@ def build_program(folder: Path) -> Path:
     """Build the one program of the images."""
     source = folder / "program"
     source.mkdir()
-    (source / "main.go").write_text(PROGRAM)
-    (source / "go.mod").write_text("module program\n\ngo 1.24\n")
+    (source / "main.go").write_text(PROGRAM, encoding="utf-8")
+    (source / "go.mod").write_text("module program\n\ngo 1.24\n", encoding="utf-8")
     run(["go", "build", "-ldflags=-s -w", "-o", "program", "."], folder=source, patience=600, CGO_ENABLED="0",
         GOFLAGS="")  # fmt: skip
     return source / "program"
@@ -183,7 +183,7 @@ class Node:
             "podLogsDir": str(self.logs), "cgroupRoot": f"/{self.root}",
             "containerLogMaxSize": "1Mi", "containerLogMonitorInterval": "3s",
             "registerNode": True, "syncFrequency": "10s", "volumePluginDir": str(self.folder / "volume-plugins"),
-        }))  # fmt: skip
+        }), encoding="utf-8")  # fmt: skip
         self.address = address
         self.start_kubelet()
         if self._first:
@@ -214,8 +214,9 @@ class Node:
     def _start_containerd(self) -> None:
         config = self.folder / "containerd.toml"
         (self.folder / "cni").mkdir()
-        (self.folder / "cni" / "10-loopback.conf").write_text(LOOPBACK)
-        config.write_text(f"""version = 2
+        (self.folder / "cni" / "10-loopback.conf").write_text(LOOPBACK, encoding="utf-8")
+        config.write_text(
+            f"""version = 2
 root = "{self.folder}/containerd-root"
 state = "{self.folder}/containerd-state"
 [grpc]
@@ -241,7 +242,9 @@ conf_dir = "{self.folder}/cni"
 socket_path = "{self.nri}/nri.sock"
 plugin_path = "{self.folder}/nri-plugins"
 plugin_config_path = "{self.folder}/nri-config"
-""")
+""",
+            encoding="utf-8",
+        )
         self.start_containerd()
 
     def _ctr(self, *args: str | Path) -> str:

@@ -94,15 +94,15 @@ def prepare(source: Source) -> None:
     source.folder.mkdir(parents=True, exist_ok=True)
     tools = "".join(f"\t{source.module}/{package}\n" for one, package in ALL.values() if one is source)
     text = f"module build\n\ngo 1.24.0\n\ntool (\n{tools})\n\nrequire {source.module} {source.version}\n"
-    (source.folder / "go.mod").write_text(text)
+    (source.folder / "go.mod").write_text(text, encoding="utf-8")
     if source.replaces:
         listing = go(source, "mod", "download", "-json", f"{source.module}@{source.version}")
         own = re.search(r'"GoMod": "(.*)"', listing)
         if own is None:
             raise SystemExit(f"{source.module}@{source.version}: the go command did not say where its go.mod is")
-        staged = re.findall(r"^\s*(\S+) v0\.0\.0$", Path(own[1]).read_text(), re.MULTILINE)
+        staged = re.findall(r"^\s*(\S+) v0\.0\.0$", Path(own[1]).read_text(encoding="utf-8"), re.MULTILINE)
         lines = "".join(f"\t{name} => {name} {source.replaces}\n" for name in staged)
-        (source.folder / "go.mod").write_text(f"{text}\nreplace (\n{lines})\n")
+        (source.folder / "go.mod").write_text(f"{text}\nreplace (\n{lines})\n", encoding="utf-8")
     go(source, "mod", "tidy")
 
 

@@ -120,13 +120,13 @@ class CassandraSystem:
             for number in range(1, self._nodes + 1)
         ]
         (self._directory / "nodes").mkdir()
-        (self._directory / "nodes" / "logback.xml").write_text(_LOGGING)
+        (self._directory / "nodes" / "logback.xml").write_text(_LOGGING, encoding="utf-8")
         for index, node in enumerate(nodes):
             settings = yaml.safe_dump(self.settings(index), sort_keys=False)
-            (self._directory / "nodes" / f"{node['name']}.yaml").write_text(settings)
+            (self._directory / "nodes" / f"{node['name']}.yaml").write_text(settings, encoding="utf-8")
         described = {"channels": list(self._options.channels), "mode": "cassandra", "consenter": "paxos"}
         path = self._directory / "network.json"
-        path.write_text(json.dumps({**described, "tls": False, "nodes": nodes}, indent=2) + "\n")
+        path.write_text(json.dumps({**described, "tls": False, "nodes": nodes}, indent=2) + "\n", encoding="utf-8")
         return load_network(path)
 
     def _counter(self, number: int) -> str:
@@ -174,7 +174,7 @@ class CassandraSystem:
         """Name the first node that does not see all others."""
         patience()
         for node in network.nodes:
-            log = node.log.read_text(errors="replace")
+            log = node.log.read_text(errors="replace", encoding="utf-8")
             missing = [other.name for other in network.nodes if other is not node and not sees(log, other)]
             if missing:
                 return f"{node.name} does not see {', '.join(missing)}"

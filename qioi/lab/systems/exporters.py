@@ -86,7 +86,7 @@ def start_mysqld_exporter(site: Site, node: Node, server: Node, user: str) -> No
     host, _, port = server.address.rpartition(":")
     file = site.directory / "nodes" / f"{node.name}.cnf"
     file.touch(0o600)
-    file.write_text(f"[client]\nuser={user}\nhost={host}\nport={port}\n")
+    file.write_text(f"[client]\nuser={user}\nhost={host}\nport={port}\n", encoding="utf-8")
     flags = [f"--web.listen-address={node.address}", f"--config.my-cnf={file}", *COLLECTORS]
     site.start(node, [str(find_mysqld_exporter()), *flags], {"DATA_SOURCE_NAME": f"{user}@tcp({server.address})/"})
 
@@ -95,5 +95,5 @@ def jmx_agent(jars: Path, address: str, folder: Path) -> str:
     """Write the agent's configuration, and give the flag by which Java loads it."""
     (agent,) = jars.glob("jmx_prometheus_javaagent-*.jar")
     path = folder / "jmx-exporter.yaml"
-    path.write_text(yaml.safe_dump(BEANS, sort_keys=False))
+    path.write_text(yaml.safe_dump(BEANS, sort_keys=False), encoding="utf-8")
     return f"-javaagent:{agent}={address}:{path}"

@@ -67,7 +67,7 @@ class FabricSystem:
         config.mkdir()
         write_yaml(config / "crypto.yaml", files.crypto_config(self._options))
         write_yaml(config / "configtx.yaml", files.configtx(self._shape, self._directory))
-        core = yaml.safe_load((self._folder / "config/core.yaml").read_text())
+        core = yaml.safe_load((self._folder / "config/core.yaml").read_text(encoding="utf-8"))
         core["vm"]["endpoint"] = ""  # no Docker, which the health check would ask for
         core["chaincode"]["externalBuilders"] = [
             {
@@ -77,7 +77,9 @@ class FabricSystem:
             }
         ]
         write_yaml(config / "core.yaml", core)
-        (config / "orderer.yaml").write_text((self._folder / "config/orderer.yaml").read_text())
+        (config / "orderer.yaml").write_text(
+            (self._folder / "config/orderer.yaml").read_text(encoding="utf-8"), encoding="utf-8"
+        )
         self._run("cryptogen", ["generate", "--config", "config/crypto.yaml", "--output", "crypto"])
         (self._directory / "channels").mkdir()
         for channel in self._options.channels:
@@ -87,7 +89,9 @@ class FabricSystem:
             name: files.write_package(name, self._directory / self._package(name)) for name in self._shape.chaincodes
         }
         path = self._directory / "network.json"
-        path.write_text(json.dumps(files.network_document(self._shape, self._options.channels), indent=2) + "\n")
+        path.write_text(
+            json.dumps(files.network_document(self._shape, self._options.channels), indent=2) + "\n", encoding="utf-8"
+        )
         return load_network(path)
 
     def start(self, site: Site, network: Network) -> None:
@@ -179,4 +183,4 @@ class FabricSystem:
 
 def write_yaml(path: Path, document: files.Document) -> None:
     """Write a configuration."""
-    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")

@@ -70,10 +70,10 @@ class Brokers:
 
     def prepare(self, site: Site) -> None:
         """Write the configurations and format the brokers' folders, all at once, each in its own group."""
-        self._logging.write_text(_LOGGING)
+        self._logging.write_text(_LOGGING, encoding="utf-8")
         formats = []
         for node in self.nodes:
-            self._file(node).write_text(self.properties(node))
+            self._file(node).write_text(self.properties(node), encoding="utf-8")
             command = self._java("kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._file(node)))
             formats.append(site.set_up(node, command))
         for node, process in zip(self.nodes, formats, strict=True):

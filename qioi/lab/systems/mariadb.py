@@ -78,10 +78,13 @@ class MariaDbSystem:
         ]
         for node in nodes:
             words = lead(replicas=len(nodes) - 1) if node is nodes[0] else follow(port)
-            self._first_words(str(node["name"])).write_text("".join(f"{word};\n" for word in words))
+            self._first_words(str(node["name"])).write_text("".join(f"{word};\n" for word in words), encoding="utf-8")
         described = {"channels": list(self._options.channels), "mode": "mariadb", "consenter": "semi-sync"}
         path = self._directory / "network.json"
-        path.write_text(json.dumps({**described, "tls": False, "nodes": with_exporter(nodes, port)}, indent=2) + "\n")
+        path.write_text(
+            json.dumps({**described, "tls": False, "nodes": with_exporter(nodes, port)}, indent=2) + "\n",
+            encoding="utf-8",
+        )
         return load_network(path)
 
     def start(self, site: Site, network: Network) -> None:
@@ -105,7 +108,7 @@ class MariaDbSystem:
         """Name the replicas that do not follow the primary."""
         patience()
         primary, *replicas = (node for node in network.nodes if node.role is Role.REPLICA)
-        log = primary.log.read_text(errors="replace")
+        log = primary.log.read_text(errors="replace", encoding="utf-8")
         missing = [node.name for number, node in enumerate(replicas, 2) if not followed(log, number)]
         return f"{', '.join(missing)} do not follow {primary.name}" if missing else ""
 

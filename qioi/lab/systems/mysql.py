@@ -81,11 +81,12 @@ class MySqlSystem:
         self._first_words.write_text(
             f"CREATE DATABASE IF NOT EXISTS {DATABASE};\n"
             f"CREATE USER IF NOT EXISTS '{USER}'@'127.0.0.1' IDENTIFIED WITH mysql_native_password BY '';\n"
-            f"GRANT ALL ON {DATABASE}.* TO '{USER}'@'127.0.0.1';\n"
+            f"GRANT ALL ON {DATABASE}.* TO '{USER}'@'127.0.0.1';\n",
+            encoding="utf-8",
         )
         described = {"channels": list(self._options.channels), "mode": "mysql", "consenter": "none", "tls": False}
         path = self._directory / "network.json"
-        path.write_text(json.dumps({**described, "nodes": nodes}, indent=2) + "\n")
+        path.write_text(json.dumps({**described, "nodes": nodes}, indent=2) + "\n", encoding="utf-8")
         return load_network(path)
 
     def start(self, site: Site, network: Network) -> None:
