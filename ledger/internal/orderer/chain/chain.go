@@ -242,9 +242,9 @@ func (c *Chain) Apply(first uint64, entries ...*streampb.LogEntry) error {
 
 func (c *Chain) apply(index uint64, entry *streampb.LogEntry) error {
 	if index < c.applied.Index {
-		return c.last.compare(entry)
+		return c.last.compare(index, entry)
 	}
-	if err := c.last.complete(); err != nil {
+	if err := c.last.complete(index, entry); err != nil {
 		return err
 	}
 	c.last = nil

@@ -244,12 +244,16 @@ func (c *Chain) forgetLost() error {
 }
 
 // Reached is where the log has been in sealed blocks: not before Applied, and after it while blocks are missing that a damage
-// has taken away. Of the applying goroutine.
+// has taken away, or while the entry that ended the last block has not come again. Of the applying goroutine.
 func (c *Chain) Reached() Applied {
-	if c.lost != nil && c.lost.Reached.Index > c.applied.Index {
+	at := c.applied
+	if c.last != nil && c.last.last != nil {
+		at = Applied{Index: at.Index + 1}
+	}
+	if c.lost != nil && c.lost.Reached.Index > at.Index {
 		return c.lost.Reached
 	}
-	return c.applied
+	return at
 }
 
 // Missing is how many transactions behind sealed blocks a damage has taken away that have not come again. Of the applying

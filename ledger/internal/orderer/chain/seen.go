@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/orderer/cutter"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -18,6 +20,58 @@ type seenBlock struct {
 	number uint64
 	from   Applied  // where the block began
 	txs    [][]byte // those that the log has not brought yet
+	before *openEnd // what the entry at from ended
+	last   *openEnd // what the first entry behind the block ended
+}
+
+// openEnd is a block that the next entry of the log ended: by the time, or since it had no room. nil: a block that ended
+// with its last transaction.
+type openEnd struct {
+	number uint64
+	cutter *cutter.Cutter // cutter has the block's transactions
+}
+
+// endOf finds out how a sealed block ended. An external log that has lost the entry which ended it, and has another one in
+// its place, gives the same transactions and other blocks.
+func (c *Chain) endOf(block *commonpb.Block) (*openEnd, error) {
+	number := block.Header.Number
+	lastConfig, _, err := protoutil.OrdererMetadata(block.Metadata)
+	if err != nil {
+		return nil, fmt.Errorf("block %d: %w", number, err)
+	}
+	config, err := c.store.Block(lastConfig)
+	if err != nil {
+		return nil, err
+	}
+	bundle, err := channelconfig.FromBlock(config)
+	if err != nil {
+		return nil, fmt.Errorf("block %d: %w", lastConfig, err)
+	}
+	cut, ended := cutter.For(&bundle.Orderer), false
+	for _, tx := range block.Data.GetData() {
+		_, ended = cut.Add(len(tx), protoutil.HeaderType(tx) == int32(commonpb.HeaderType_CONFIG))
+	}
+	if ended {
+		return nil, nil
+	}
+	return &openEnd{number, cut}, nil
+}
+
+// endedBy errs where an entry does not end the block.
+func (e *openEnd) endedBy(index uint64, entry *streampb.LogEntry) error {
+	if e == nil || entry.Cut && (entry.CutBlock == 0 || entry.CutBlock == e.number) {
+		return nil
+	}
+	for _, tx := range entry.Txs {
+		kind := protoutil.HeaderType(tx)
+		if kind < 0 { // it is left out
+			continue
+		}
+		if before, _ := e.cutter.Add(len(tx), kind == int32(commonpb.HeaderType_CONFIG)); before {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: block %d ended at entry %d, which does not end it", ErrOtherLog, e.number, index)
 }
 
 func (c *Chain) seeAgain(last *commonpb.Block) (*seenBlock, error) {
@@ -25,7 +79,11 @@ func (c *Chain) seeAgain(last *commonpb.Block) (*seenBlock, error) {
 	if number == 0 {
 		return nil, nil
 	}
-	s := &seenBlock{number: number, txs: last.Data.GetData()}
+	end, err := c.endOf(last)
+	if err != nil {
+		return nil, err
+	}
+	s := &seenBlock{number: number, txs: last.Data.GetData(), last: end}
 	if number == 1 {
 		return s, nil // it began with the log
 	}
@@ -40,13 +98,19 @@ func (c *Chain) seeAgain(last *commonpb.Block) (*seenBlock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("block %d: %w", number-1, err)
 	}
-	return s, nil
+	s.before, err = c.endOf(before)
+	return s, err
 }
 
 // compare takes an entry that is in the block.
-func (s *seenBlock) compare(entry *streampb.LogEntry) error {
+func (s *seenBlock) compare(index uint64, entry *streampb.LogEntry) error {
 	if s == nil {
 		return nil
+	}
+	if index == s.from.Index {
+		if err := s.before.endedBy(index, entry); err != nil {
+			return err
+		}
 	}
 	for _, tx := range entry.Txs {
 		if protoutil.HeaderType(tx) < 0 { // it was left out
@@ -61,11 +125,14 @@ func (s *seenBlock) compare(entry *streampb.LogEntry) error {
 }
 
 // complete is for the first entry that is not in the block.
-func (s *seenBlock) complete() error {
-	if s != nil && len(s.txs) > 0 {
+func (s *seenBlock) complete(index uint64, entry *streampb.LogEntry) error {
+	switch {
+	case s == nil:
+		return nil
+	case len(s.txs) > 0:
 		return fmt.Errorf("%w: %d transactions of block %d are not in it", ErrOtherLog, len(s.txs), s.number)
 	}
-	return nil
+	return s.last.endedBy(index, entry)
 }
 
 // From is where a log that is not the orderer's own is to be read from: the last sealed block is compared with it.

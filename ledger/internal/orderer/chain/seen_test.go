@@ -1,0 +1,106 @@
+package chain
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
+)
+
+// external opens a chain of a log that others keep.
+func (f *fixture) external(dir string) *Chain {
+	f.t.Helper()
+	c, err := Open(dir, f.genesis, f.signer, KafkaLog)
+	require.NoError(f.t, err)
+	return c
+}
+
+// large is an entry of which two have no room in one block.
+func (f *fixture) large() *streampb.LogEntry {
+	f.t.Helper()
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_MESSAGE, "ch", f.signer, nil, make([]byte, 600<<10))
+	require.NoError(f.t, err)
+	raw, err := proto.Marshal(env)
+	require.NoError(f.t, err)
+	return &streampb.LogEntry{Txs: [][]byte{raw}}
+}
+
+// TestAnEndThatTheLogHasLostEndsTheOrderer which cut a block there: the log has lost its last entries, and has others in
+// their place. An orderer that had not read them cuts another block.
+func TestAnEndThatTheLogHasLostEndsTheOrderer(t *testing.T) {
+	f := newFixture(t)
+	one := func() *streampb.LogEntry { return f.entry(1, false) }
+	cut := func(number uint64) *streampb.LogEntry { return &streampb.LogEntry{Cut: true, CutBlock: number} }
+	none := &streampb.LogEntry{} // an orderer that came, or what is no orderer's
+	a, b, c, d, first := one(), one(), one(), one(), f.large()
+	for what, test := range map[string]struct {
+		before, after []*streampb.LogEntry // the log when the first orderer ended, and afterwards
+		same          bool
+		torn          bool // the last transaction is not on the first orderer's disk
+	}{
+		"time":                    {[]*streampb.LogEntry{a, cut(1)}, []*streampb.LogEntry{a, none, b, cut(1), c, cut(2)}, false, false},
+		"time, others at once":    {[]*streampb.LogEntry{a, cut(1)}, []*streampb.LogEntry{a, b, none, cut(1), c, cut(2)}, false, false},
+		"time, of another block":  {[]*streampb.LogEntry{a, cut(1)}, []*streampb.LogEntry{a, cut(2), b, cut(1)}, false, false},
+		"time, and it came again": {[]*streampb.LogEntry{a, cut(1)}, []*streampb.LogEntry{a, cut(1), b, cut(2)}, true, false},
+		"time, nothing is lost":   {[]*streampb.LogEntry{a, cut(1), b, cut(2), c}, []*streampb.LogEntry{a, cut(1), b, cut(2), c, d, cut(3)}, true, false},
+		"time, a block earlier":   {[]*streampb.LogEntry{a, cut(1), b, c, d}, []*streampb.LogEntry{a, none, b, c, d, cut(2)}, false, false},
+		"size":                    {[]*streampb.LogEntry{first, f.large()}, []*streampb.LogEntry{first, a, cut(1), b, cut(2)}, false, true},
+		"size, and as large came": {[]*streampb.LogEntry{first, f.large()}, []*streampb.LogEntry{first, f.large(), cut(2)}, true, true},
+		"number":                  {[]*streampb.LogEntry{a, b, c}, []*streampb.LogEntry{a, b, c, none, d, cut(2)}, true, false},
+		"what is no transaction": {
+			[]*streampb.LogEntry{first, f.large()},
+			[]*streampb.LogEntry{first, {Txs: [][]byte{make([]byte, 600<<10)}}, a, cut(1), b, cut(2)}, false, true,
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			ended := f.external(dir)
+			require.NoError(t, ended.Apply(1, test.before...))
+			require.NoError(t, ended.Close())
+			if test.torn {
+				path := filepath.Join(dir, "segment-000000.blk")
+				info, err := os.Stat(path)
+				require.NoError(t, err)
+				require.NoError(t, os.Truncate(path, info.Size()-1))
+			}
+			other := f.external(t.TempDir())
+			require.NoError(t, other.Apply(1, test.after...))
+			want := headers(t, other)
+			require.NoError(t, other.Close())
+
+			again := f.external(dir)
+			first := max(1, again.From().Index)
+			err := again.Apply(first, test.after[first-1:]...)
+			if test.same {
+				require.NoError(t, err)
+				assert.Equal(t, want, headers(t, again))
+			} else {
+				require.ErrorIs(t, err, ErrOtherLog)
+			}
+			require.NoError(t, again.Close())
+		})
+	}
+}
+
+// TestTheLogHasReachedWhatEndedTheLastBlock: a log that is read to its end before is not taken for whole.
+func TestTheLogHasReachedWhatEndedTheLastBlock(t *testing.T) {
+	f := newFixture(t)
+	entries := []*streampb.LogEntry{f.entry(1, false), {Cut: true, CutBlock: 1}, f.entry(1, false), f.entry(1, false), f.entry(1, false)}
+	dir := t.TempDir()
+	for _, end := range []int{2, 5} { // by its time, and by the number of its transactions
+		c := f.external(dir)
+		first := max(1, c.From().Index)
+		require.NoError(t, c.Apply(first, entries[first-1:end]...))
+		require.NoError(t, c.Close())
+		c = f.external(dir)
+		assert.EqualValues(t, map[int]int{2: 3, 5: 6}[end], c.Reached().Index)
+		require.NoError(t, c.Close())
+	}
+}
