@@ -109,16 +109,23 @@ func TestAnotherTopicMendsNoBlocks(t *testing.T) {
 	}
 }
 
-// TestATopicWithoutTheOpenBlockIsNotServed: followers have had its transactions, and no block says so.
+// TestATopicWithoutTheOpenBlockIsNotServed: followers have had its transactions, and no block says so. They are on disk, or
+// damage has taken them away.
 func TestATopicWithoutTheOpenBlockIsNotServed(t *testing.T) {
-	c, brokers := newKafkaCluster(t, func(o *setup.Options) { aBlockEach(o); o.Mode, o.MaxMessageCount = "stream", 100 })
-	c.orderSix()
-	c.damage(0, "transaction 1")
-	brokers.Close()
-	newBrokers(t, c)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	require.ErrorIs(t, c.open(0).Run(ctx), kafka.ErrLost)
+	for what, damaged := range map[string]bool{"damaged": true, "on disk": false} {
+		t.Run(what, func(t *testing.T) {
+			c, brokers := newKafkaCluster(t, func(o *setup.Options) { aBlockEach(o); o.Mode, o.MaxMessageCount = "stream", 100 })
+			c.orderSix()
+			if damaged {
+				c.damage(0, "transaction 1")
+			}
+			brokers.Close()
+			newBrokers(t, c)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			require.ErrorIs(t, c.open(0).Run(ctx), kafka.ErrLost)
+		})
+	}
 }
 
 // TestDamagedBlocksComeFromOtherReplicas, which go on meanwhile.

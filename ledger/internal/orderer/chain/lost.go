@@ -256,6 +256,7 @@ func (c *Chain) Reached() Applied {
 	return at
 }
 
-// Missing is how many transactions behind sealed blocks a damage has taken away that have not come again. Of the applying
-// goroutine.
-func (c *Chain) Missing() int { return c.lost.missing() }
+// Missing is how many transactions behind sealed blocks the log has not brought again: those of the open block on disk, and
+// those that a damage has taken away. One that came again before this start counts twice while others of its damage have
+// not. Of the applying goroutine.
+func (c *Chain) Missing() int { return max(0, len(c.tail)-c.count) + c.lost.missing() }

@@ -104,3 +104,21 @@ func TestTheLogHasReachedWhatEndedTheLastBlock(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 }
+
+// TestTheOpenBlockIsMissing until the log has brought all that is on disk.
+func TestTheOpenBlockIsMissing(t *testing.T) {
+	f := newFixture(t)
+	entries := []*streampb.LogEntry{f.entry(1, false), f.entry(1, false), f.entry(1, false)}
+	dir := t.TempDir()
+	c := f.external(dir)
+	require.NoError(t, c.Apply(1, entries[:2]...))
+	assert.Zero(t, c.Missing())
+	require.NoError(t, c.Close())
+	c = f.external(dir)
+	for i, entry := range entries {
+		assert.Equal(t, max(0, 2-i), c.Missing())
+		require.NoError(t, c.Apply(uint64(i)+1, entry))
+	}
+	assert.Zero(t, c.Missing())
+	require.NoError(t, c.Close())
+}

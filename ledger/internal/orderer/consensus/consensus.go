@@ -199,8 +199,8 @@ type Host interface {
 	// Reached is where an external log has been in sealed blocks: after Applied where damaged ones are to be made again.
 	// Applying.
 	Reached() chain.Applied
-	// Missing is how many transactions behind sealed blocks a damage has taken away that have not come again. An external log
-	// has them before its end. Applying.
+	// Missing is how many transactions this orderer had behind sealed blocks that have not come again since its start. An
+	// external log has them before its end. Applying.
 	Missing() int
 	// Open is the block that is not sealed yet, and how many transactions it has. Applying.
 	Open() (number uint64, txs int)
