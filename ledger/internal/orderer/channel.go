@@ -94,6 +94,9 @@ func (n *Node) openChannel(cfg nodeconfig.Channel) (*channel, error) {
 	ordered.Kept = func(lost blockfile.Lost) error {
 		return mends(kind, dir, n.foundersOf(&first.Orderer), lost)
 	}
+	if ordered.External {
+		ordered.Check = checkAgain
+	}
 	blocks, err := chain.Open(filepath.Join(dir, "blocks"), genesis, n.signer, ordered)
 	if err != nil {
 		return nil, err
@@ -302,13 +305,7 @@ func (ch *channel) Knows(id uint64) bool {
 }
 
 // Check implements consensus.Host.
-func (ch *channel) Check(tx []byte) error {
-	msg, err := protoutil.ParseEnvelope(tx)
-	if err != nil {
-		return err
-	}
-	return checkOrdered(ch.Bundle(), tx, msg)
-}
+func (ch *channel) Check(tx []byte) error { return checkAgain(ch.Bundle(), tx) }
 
 // Refuse implements consensus.Host.
 func (ch *channel) Refuse(tx [sha256.Size]byte, why error) { ch.waiting.refuse(tx, why) }

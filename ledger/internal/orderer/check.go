@@ -108,6 +108,15 @@ func checkOrdered(b *channelconfig.Bundle, raw []byte, msg *protoutil.Message) e
 	return signedBy(id, err, msg)
 }
 
+// checkAgain is checkOrdered for a transaction as the log has it.
+func checkAgain(b *channelconfig.Bundle, tx []byte) error {
+	msg, err := protoutil.ParseEnvelope(tx)
+	if err != nil {
+		return err
+	}
+	return checkOrdered(b, tx, msg)
+}
+
 func checkForm(b *channelconfig.Bundle, raw []byte, msg *protoutil.Message) error {
 	if err := checkSize(b, msg.Envelope, raw); err != nil {
 		return err

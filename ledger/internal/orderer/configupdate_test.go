@@ -32,6 +32,14 @@ func (c *testCluster) update(patch channelconfig.Patch, org string) *commonpb.En
 
 func (c *testCluster) updateTo(change func(*commonpb.Config) (*commonpb.Config, error), org string) *commonpb.Envelope {
 	c.t.Helper()
+	_, bundle, err := nodeconfig.Channel{Name: ch, Genesis: c.dir + "/channels/" + ch + ".block"}.GenesisBlock()
+	require.NoError(c.t, err)
+	return c.updateFrom(bundle.Config, change, org)
+}
+
+// updateFrom is an update of a later configuration.
+func (c *testCluster) updateFrom(from *commonpb.Config, change func(*commonpb.Config) (*commonpb.Config, error), org string) *commonpb.Envelope {
+	c.t.Helper()
 	users := filepath.Join(c.dir, "crypto", org, "users")
 	load := func(name string) string {
 		found, err := filepath.Glob(filepath.Join(users, "Admin@*", "msp", name))
@@ -42,11 +50,9 @@ func (c *testCluster) updateTo(change func(*commonpb.Config) (*commonpb.Config, 
 	msp := map[bool]string{true: "OrdererMSP", false: "Org1MSP"}[org[:7] == "orderer"]
 	admin, err := identity.LoadSigner(msp, load("signcerts/*.pem"), load("keystore/*"))
 	require.NoError(c.t, err)
-	_, bundle, err := nodeconfig.Channel{Name: ch, Genesis: c.dir + "/channels/" + ch + ".block"}.GenesisBlock()
+	to, err := change(from)
 	require.NoError(c.t, err)
-	to, err := change(bundle.Config)
-	require.NoError(c.t, err)
-	update, err := channelconfig.NewUpdate(ch, bundle.Config, to)
+	update, err := channelconfig.NewUpdate(ch, from, to)
 	require.NoError(c.t, err)
 	require.NoError(c.t, channelconfig.SignUpdate(update, admin))
 	data, err := proto.Marshal(update)

@@ -17,8 +17,10 @@ import (
 	"github.com/qioi/qioi/ledger/internal/ca"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
+	"github.com/qioi/qioi/ledger/pb/streampb"
 )
 
 // TestOfCompetingConfigurationsOneCounts, also where orderers may lie: the clients of the others are told so before their
@@ -88,6 +90,66 @@ func TestWhatOthersProposeIsJudgedWithoutTheClock(t *testing.T) {
 	require.NoError(t, host.Check(raw))
 	w := node.accept(env)
 	require.ErrorIs(t, w.wait(context.Background()), errForbidden, "at its own door an orderer looks at the clock")
+}
+
+// TestALogOfOthersIsCheckedAgain where a configuration came into force while transactions were on their way: all orderers
+// leave out alike what it does not allow, also when they are restarted.
+func TestALogOfOthersIsCheckedAgain(t *testing.T) {
+	for by, begin := range map[string]func(*testing.T, func(*setup.Options)) *testCluster{
+		"kafka": func(t *testing.T, change func(*setup.Options)) *testCluster {
+			c, _ := newKafkaCluster(t, change)
+			return c
+		},
+		"sequencer": func(t *testing.T, change func(*setup.Options)) *testCluster {
+			c, at := newSequencerCluster(t, change)
+			c.spawnSequencer(at)
+			return c
+		},
+	} {
+		t.Run(by, func(t *testing.T) {
+			c := begin(t, func(o *setup.Options) {
+				o.Orderers, o.AbsoluteMaxBytes, o.PreferredMaxBytes, o.VirtualBlockTxs, o.VirtualBlockInterval = 2, 2<<20, 1<<20, 3, time.Hour
+			})
+			node, stop := c.startNode(0)
+			_, stopOther := c.startNode(1)
+			c.order(c.updateTo(largest(1<<20), ordererAdmins))
+			require.Eventually(t, func() bool { return node.channels[ch].Bundle().Sequence == 1 }, patience, time.Millisecond)
+			checkedBefore := func(text string) {
+				raw, err := proto.Marshal(c.message(ch, text))
+				require.NoError(t, err)
+				written := make(chan error, 1)
+				require.NoError(t, node.channels[ch].propose(raw, 0, func(err error) { written <- err }))
+				require.NoError(t, <-written)
+			}
+			large := strings.Repeat("x", 3<<19)
+			for i := range 4 {
+				checkedBefore(large)
+				checkedBefore(fmt.Sprint(i))
+			}
+			c.orderAt(0, "5")
+			c.orderAt(1, "6")
+			want := []string{"0", "1", "2", "3", "5", "6"} // blocks 2 and 3
+			for i := range 2 {
+				assert.Equal(t, want, c.texts(i, ch, &streampb.Position{Block: 2}, len(want)), "orderer %d", i)
+			}
+			// The one that comes into force next allows it, and is not asked, also where it is in the last block of a restart.
+			checkedBefore(large)
+			c.order(c.updateFrom(node.channels[ch].Bundle().Config, largest(2<<20), ordererAdmins))
+			require.Eventually(t, func() bool { return node.channels[ch].Bundle().Sequence == 2 }, patience, time.Millisecond)
+			stop()
+			node, _ = c.startNode(0)
+			c.orderAt(0, "7")
+			checkedBefore(large) // where neither forbids it
+			want = []string{"7", large}
+			for i := range 2 {
+				assert.Equal(t, want, c.texts(i, ch, &streampb.Position{Block: 5}, len(want)), "orderer %d", i)
+			}
+			stopOther()
+			hashes, _ := c.chainOnDisk(0, ch)
+			others, _ := c.chainOnDisk(1, ch)
+			assert.Equal(t, hashes[:5], others[:5])
+		})
+	}
 }
 
 func (c *testCluster) read(file string) []byte {

@@ -23,6 +23,55 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type KafkaMessageRegular_Class int32
+
+const (
+	KafkaMessageRegular_UNKNOWN KafkaMessageRegular_Class = 0
+	KafkaMessageRegular_NORMAL  KafkaMessageRegular_Class = 1
+	KafkaMessageRegular_CONFIG  KafkaMessageRegular_Class = 2
+)
+
+// Enum value maps for KafkaMessageRegular_Class.
+var (
+	KafkaMessageRegular_Class_name = map[int32]string{
+		0: "UNKNOWN",
+		1: "NORMAL",
+		2: "CONFIG",
+	}
+	KafkaMessageRegular_Class_value = map[string]int32{
+		"UNKNOWN": 0,
+		"NORMAL":  1,
+		"CONFIG":  2,
+	}
+)
+
+func (x KafkaMessageRegular_Class) Enum() *KafkaMessageRegular_Class {
+	p := new(KafkaMessageRegular_Class)
+	*p = x
+	return p
+}
+
+func (x KafkaMessageRegular_Class) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (KafkaMessageRegular_Class) Descriptor() protoreflect.EnumDescriptor {
+	return file_kafka_proto_enumTypes[0].Descriptor()
+}
+
+func (KafkaMessageRegular_Class) Type() protoreflect.EnumType {
+	return &file_kafka_proto_enumTypes[0]
+}
+
+func (x KafkaMessageRegular_Class) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use KafkaMessageRegular_Class.Descriptor instead.
+func (KafkaMessageRegular_Class) EnumDescriptor() ([]byte, []int) {
+	return file_kafka_proto_rawDescGZIP(), []int{2, 0}
+}
+
 // KafkaBrokers is a value of the Orderer group, under the key "KafkaBrokers".
 type KafkaBrokers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -169,8 +218,11 @@ func (*KafkaMessage_Connect) isKafkaMessage_Type() {}
 
 // KafkaMessageRegular is a transaction.
 type KafkaMessageRegular struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Payload       []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Payload []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
+	// config_seq is the number of the configuration that payload was checked under; nothing where class is UNKNOWN.
+	ConfigSeq     uint64                    `protobuf:"varint,2,opt,name=config_seq,json=configSeq,proto3" json:"config_seq,omitempty"`
+	Class         KafkaMessageRegular_Class `protobuf:"varint,3,opt,name=class,proto3,enum=orderer.KafkaMessageRegular_Class" json:"class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -210,6 +262,20 @@ func (x *KafkaMessageRegular) GetPayload() []byte {
 		return x.Payload
 	}
 	return nil
+}
+
+func (x *KafkaMessageRegular) GetConfigSeq() uint64 {
+	if x != nil {
+		return x.ConfigSeq
+	}
+	return 0
+}
+
+func (x *KafkaMessageRegular) GetClass() KafkaMessageRegular_Class {
+	if x != nil {
+		return x.Class
+	}
+	return KafkaMessageRegular_UNKNOWN
 }
 
 // KafkaMessageTimeToCut ends the open block, if that still has this number.
@@ -358,9 +424,18 @@ const file_kafka_proto_rawDesc = "" +
 	"\aregular\x18\x01 \x01(\v2\x1c.orderer.KafkaMessageRegularH\x00R\aregular\x12@\n" +
 	"\vtime_to_cut\x18\x02 \x01(\v2\x1e.orderer.KafkaMessageTimeToCutH\x00R\ttimeToCut\x128\n" +
 	"\aconnect\x18\x03 \x01(\v2\x1c.orderer.KafkaMessageConnectH\x00R\aconnectB\x06\n" +
-	"\x04Type\"/\n" +
+	"\x04Type\"\xb6\x01\n" +
 	"\x13KafkaMessageRegular\x12\x18\n" +
-	"\apayload\x18\x01 \x01(\fR\apayload\":\n" +
+	"\apayload\x18\x01 \x01(\fR\apayload\x12\x1d\n" +
+	"\n" +
+	"config_seq\x18\x02 \x01(\x04R\tconfigSeq\x128\n" +
+	"\x05class\x18\x03 \x01(\x0e2\".orderer.KafkaMessageRegular.ClassR\x05class\",\n" +
+	"\x05Class\x12\v\n" +
+	"\aUNKNOWN\x10\x00\x12\n" +
+	"\n" +
+	"\x06NORMAL\x10\x01\x12\n" +
+	"\n" +
+	"\x06CONFIG\x10\x02\":\n" +
 	"\x15KafkaMessageTimeToCut\x12!\n" +
 	"\fblock_number\x18\x01 \x01(\x04R\vblockNumber\"/\n" +
 	"\x13KafkaMessageConnect\x12\x18\n" +
@@ -380,24 +455,27 @@ func file_kafka_proto_rawDescGZIP() []byte {
 	return file_kafka_proto_rawDescData
 }
 
+var file_kafka_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_kafka_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_kafka_proto_goTypes = []any{
-	(*KafkaBrokers)(nil),          // 0: orderer.KafkaBrokers
-	(*KafkaMessage)(nil),          // 1: orderer.KafkaMessage
-	(*KafkaMessageRegular)(nil),   // 2: orderer.KafkaMessageRegular
-	(*KafkaMessageTimeToCut)(nil), // 3: orderer.KafkaMessageTimeToCut
-	(*KafkaMessageConnect)(nil),   // 4: orderer.KafkaMessageConnect
-	(*KafkaMetadata)(nil),         // 5: orderer.KafkaMetadata
+	(KafkaMessageRegular_Class)(0), // 0: orderer.KafkaMessageRegular.Class
+	(*KafkaBrokers)(nil),           // 1: orderer.KafkaBrokers
+	(*KafkaMessage)(nil),           // 2: orderer.KafkaMessage
+	(*KafkaMessageRegular)(nil),    // 3: orderer.KafkaMessageRegular
+	(*KafkaMessageTimeToCut)(nil),  // 4: orderer.KafkaMessageTimeToCut
+	(*KafkaMessageConnect)(nil),    // 5: orderer.KafkaMessageConnect
+	(*KafkaMetadata)(nil),          // 6: orderer.KafkaMetadata
 }
 var file_kafka_proto_depIdxs = []int32{
-	2, // 0: orderer.KafkaMessage.regular:type_name -> orderer.KafkaMessageRegular
-	3, // 1: orderer.KafkaMessage.time_to_cut:type_name -> orderer.KafkaMessageTimeToCut
-	4, // 2: orderer.KafkaMessage.connect:type_name -> orderer.KafkaMessageConnect
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	3, // 0: orderer.KafkaMessage.regular:type_name -> orderer.KafkaMessageRegular
+	4, // 1: orderer.KafkaMessage.time_to_cut:type_name -> orderer.KafkaMessageTimeToCut
+	5, // 2: orderer.KafkaMessage.connect:type_name -> orderer.KafkaMessageConnect
+	0, // 3: orderer.KafkaMessageRegular.class:type_name -> orderer.KafkaMessageRegular.Class
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_kafka_proto_init() }
@@ -415,13 +493,14 @@ func file_kafka_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kafka_proto_rawDesc), len(file_kafka_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_kafka_proto_goTypes,
 		DependencyIndexes: file_kafka_proto_depIdxs,
+		EnumInfos:         file_kafka_proto_enumTypes,
 		MessageInfos:      file_kafka_proto_msgTypes,
 	}.Build()
 	File_kafka_proto = out.File

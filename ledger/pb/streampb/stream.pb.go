@@ -576,7 +576,10 @@ type LogEntry struct {
 	Txs   [][]byte               `protobuf:"bytes,1,rep,name=txs,proto3" json:"txs,omitempty"`
 	Cut   bool                   `protobuf:"varint,2,opt,name=cut,proto3" json:"cut,omitempty"`
 	// cut_block is the only block that cut may end; 0: whichever is open.
-	CutBlock      uint64 `protobuf:"varint,3,opt,name=cut_block,json=cutBlock,proto3" json:"cut_block,omitempty"`
+	CutBlock uint64 `protobuf:"varint,3,opt,name=cut_block,json=cutBlock,proto3" json:"cut_block,omitempty"`
+	// checked is the number of the configuration that the transactions were checked under, plus one. 0: nothing is said of it,
+	// as in a log of the orderers' own, where what was checked under another one is checked again before it gets there.
+	Checked       uint64 `protobuf:"varint,4,opt,name=checked,proto3" json:"checked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -628,6 +631,13 @@ func (x *LogEntry) GetCut() bool {
 func (x *LogEntry) GetCutBlock() uint64 {
 	if x != nil {
 		return x.CutBlock
+	}
+	return 0
+}
+
+func (x *LogEntry) GetChecked() uint64 {
+	if x != nil {
+		return x.Checked
 	}
 	return 0
 }
@@ -842,11 +852,12 @@ const file_stream_proto_rawDesc = "" +
 	"\x04kind\"f\n" +
 	"\x04Seal\x12+\n" +
 	"\x06header\x18\x01 \x01(\v2\x13.common.BlockHeaderR\x06header\x121\n" +
-	"\bmetadata\x18\x02 \x01(\v2\x15.common.BlockMetadataR\bmetadata\"K\n" +
+	"\bmetadata\x18\x02 \x01(\v2\x15.common.BlockMetadataR\bmetadata\"e\n" +
 	"\bLogEntry\x12\x10\n" +
 	"\x03txs\x18\x01 \x03(\fR\x03txs\x12\x10\n" +
 	"\x03cut\x18\x02 \x01(\bR\x03cut\x12\x1b\n" +
-	"\tcut_block\x18\x03 \x01(\x04R\bcutBlock\"\xca\x01\n" +
+	"\tcut_block\x18\x03 \x01(\x04R\bcutBlock\x12\x18\n" +
+	"\achecked\x18\x04 \x01(\x04R\achecked\"\xca\x01\n" +
 	"\x14ChaincodeDefinitions\x12Q\n" +
 	"\n" +
 	"chaincodes\x18\x01 \x03(\v21.qioi.stream.ChaincodeDefinitions.ChaincodesEntryR\n" +

@@ -24,6 +24,9 @@ type Log struct {
 	External bool
 	// Kept errs where it is not certain that what damage to the blocks has lost can come again; nil: it never is.
 	Kept func(blockfile.Lost) error
+	// Check says why a configuration does not allow a transaction that was checked under another one. All orderers have to say
+	// the same at any time. nil: nothing in the log is checked again.
+	Check func(config *channelconfig.Bundle, tx []byte) error
 	// Marshal spells the place where a block ends, and who orders after it, as the consenter's metadata of the block.
 	Marshal func(at Applied, members channelconfig.Membership) ([]byte, error)
 	// Parse reads what Marshal has written. Known are the members after the block before, which hold where a block names

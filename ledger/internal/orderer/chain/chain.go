@@ -256,6 +256,10 @@ func (c *Chain) apply(index uint64, entry *streampb.LogEntry) error {
 		if i < skip {
 			continue
 		}
+		if why := c.log.leftOut(c.Bundle(), entry, tx); why != nil {
+			log.Warnf("[channel: %s] what entry %d brings is left out of block [%d]: %s", c.id, index, c.number, why)
+			continue
+		}
 		if err := c.applyTx(tx, Applied{Index: index, Txs: uint32(i)}); err != nil {
 			return fmt.Errorf("channel %s, block %d: %w", c.id, c.number, err)
 		}
@@ -267,15 +271,9 @@ func (c *Chain) apply(index uint64, entry *streampb.LogEntry) error {
 	return nil
 }
 
-// applyTx appends a transaction; before is the log's place just before it. What no honest orderer lets into the log is
-// left out, by all alike: in a block it would make the whole of it one that nobody may take.
+// applyTx appends a transaction; before is the log's place just before it.
 func (c *Chain) applyTx(tx []byte, before Applied) error {
-	kind := protoutil.HeaderType(tx)
-	if kind < 0 {
-		log.Warnf("[channel: %s] what is no transaction is left out of block [%d]", c.id, c.number)
-		return nil
-	}
-	config := kind == int32(commonpb.HeaderType_CONFIG)
+	config := protoutil.HeaderType(tx) == int32(commonpb.HeaderType_CONFIG)
 	cutBefore, cutAfter := c.cutter.Add(len(tx), config)
 	if cutBefore {
 		if err := c.sealBlock(before); err != nil {

@@ -22,6 +22,9 @@ type seenBlock struct {
 	txs    [][]byte // those that the log has not brought yet
 	before *openEnd // what the entry at from ended
 	last   *openEnd // what the first entry behind the block ended
+
+	// leftOut is Log.leftOut by the configuration of the block. No other one is in force where an entry ended a block.
+	leftOut func(entry *streampb.LogEntry, tx []byte) error
 }
 
 // openEnd is a block that the next entry of the log ended: by the time, or since it had no room. nil: a block that ended
@@ -35,17 +38,9 @@ type openEnd struct {
 // its place, gives the same transactions and other blocks.
 func (c *Chain) endOf(block *commonpb.Block) (*openEnd, error) {
 	number := block.Header.Number
-	lastConfig, _, err := protoutil.OrdererMetadata(block.Metadata)
-	if err != nil {
-		return nil, fmt.Errorf("block %d: %w", number, err)
-	}
-	config, err := c.store.Block(lastConfig)
+	bundle, err := c.configOf(number)
 	if err != nil {
 		return nil, err
-	}
-	bundle, err := channelconfig.FromBlock(config)
-	if err != nil {
-		return nil, fmt.Errorf("block %d: %w", lastConfig, err)
 	}
 	cut, ended := cutter.For(&bundle.Orderer), false
 	for _, tx := range block.Data.GetData() {
@@ -57,17 +52,33 @@ func (c *Chain) endOf(block *commonpb.Block) (*openEnd, error) {
 	return &openEnd{number, cut}, nil
 }
 
-// endedBy errs where an entry does not end the block.
-func (e *openEnd) endedBy(index uint64, entry *streampb.LogEntry) error {
+// configOf is the configuration that a block was made by: it came into force with the block before, or earlier.
+func (c *Chain) configOf(number uint64) (*channelconfig.Bundle, error) {
+	before, err := c.store.Block(number - 1)
+	if err != nil {
+		return nil, err
+	}
+	last, _, err := protoutil.OrdererMetadata(before.Metadata)
+	if err != nil {
+		return nil, fmt.Errorf("block %d: %w", number-1, err)
+	}
+	config, err := c.store.Block(last)
+	if err != nil {
+		return nil, err
+	}
+	return channelconfig.FromBlock(config)
+}
+
+// ended errs where an entry does not end a block.
+func (s *seenBlock) ended(e *openEnd, index uint64, entry *streampb.LogEntry) error {
 	if e == nil || entry.Cut && (entry.CutBlock == 0 || entry.CutBlock == e.number) {
 		return nil
 	}
 	for _, tx := range entry.Txs {
-		kind := protoutil.HeaderType(tx)
-		if kind < 0 { // it is left out
+		if s.leftOut(entry, tx) != nil {
 			continue
 		}
-		if before, _ := e.cutter.Add(len(tx), kind == int32(commonpb.HeaderType_CONFIG)); before {
+		if before, _ := e.cutter.Add(len(tx), protoutil.HeaderType(tx) == int32(commonpb.HeaderType_CONFIG)); before {
 			return nil
 		}
 	}
@@ -79,11 +90,15 @@ func (c *Chain) seeAgain(last *commonpb.Block) (*seenBlock, error) {
 	if number == 0 {
 		return nil, nil
 	}
-	end, err := c.endOf(last)
+	config, err := c.configOf(number)
 	if err != nil {
 		return nil, err
 	}
-	s := &seenBlock{number: number, txs: last.Data.GetData(), last: end}
+	s := &seenBlock{number: number, txs: last.Data.GetData()}
+	s.leftOut = func(entry *streampb.LogEntry, tx []byte) error { return c.log.leftOut(config, entry, tx) }
+	if s.last, err = c.endOf(last); err != nil {
+		return nil, err
+	}
 	if number == 1 {
 		return s, nil // it began with the log
 	}
@@ -108,12 +123,12 @@ func (s *seenBlock) compare(index uint64, entry *streampb.LogEntry) error {
 		return nil
 	}
 	if index == s.from.Index {
-		if err := s.before.endedBy(index, entry); err != nil {
+		if err := s.ended(s.before, index, entry); err != nil {
 			return err
 		}
 	}
 	for _, tx := range entry.Txs {
-		if protoutil.HeaderType(tx) < 0 { // it was left out
+		if s.leftOut(entry, tx) != nil {
 			continue
 		}
 		if len(s.txs) == 0 || !bytes.Equal(s.txs[0], tx) {
@@ -132,7 +147,7 @@ func (s *seenBlock) complete(index uint64, entry *streampb.LogEntry) error {
 	case len(s.txs) > 0:
 		return fmt.Errorf("%w: %d transactions of block %d are not in it", ErrOtherLog, len(s.txs), s.number)
 	}
-	return s.last.endedBy(index, entry)
+	return s.ended(s.last, index, entry)
 }
 
 // From is where a log that is not the orderer's own is to be read from: the last sealed block is compared with it.

@@ -13,7 +13,8 @@
 // transaction over. A protocol that tolerates liars does not believe that member: Host.Check does it again, for what a
 // proposal of another one brings. A transaction that waits while a configuration comes into force may be valid no longer
 // (Proposal.Sequence): who proposes checks it again then, and has its clients told (Host.Refuse, or Settle). An external
-// log has it already. What is agreed on is a log of entries (streampb.LogEntry): transactions, and cuts that end the open
+// log has it already: it names the configuration, and all orderers leave out alike what the one in force there does not
+// allow (streampb.LogEntry.Checked). What is agreed on is a log of entries (streampb.LogEntry): transactions, and cuts that end the open
 // block. Everything after the log is a deterministic function of it: the same entries give the same blocks on every orderer,
 // but for signatures. So nothing that differs between two orderers (a clock, a configuration that is not applied yet, an
 // order of arrival) may reach an entry except through agreement.

@@ -152,7 +152,11 @@ func (n *Node) Submit(p consensus.Proposal) error {
 	if !n.Connected() {
 		return ErrStarting
 	}
-	return n.write(&ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Regular{Regular: &ordererpb.KafkaMessageRegular{Payload: p.Tx}}}, p.Settle)
+	regular := &ordererpb.KafkaMessageRegular{Payload: p.Tx, ConfigSeq: p.Sequence, Class: ordererpb.KafkaMessageRegular_NORMAL}
+	if p.Config {
+		regular.Class = ordererpb.KafkaMessageRegular_CONFIG
+	}
+	return n.write(&ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Regular{Regular: regular}}, p.Settle)
 }
 
 func (n *Node) write(m *ordererpb.KafkaMessage, done func(error)) error {
@@ -323,6 +327,9 @@ func (n *Node) entry(record *kgo.Record) (entry *streampb.LogEntry, hello []byte
 	switch kind := m.Type.(type) {
 	case *ordererpb.KafkaMessage_Regular:
 		entry.Txs = [][]byte{kind.Regular.Payload}
+		if kind.Regular.Class != ordererpb.KafkaMessageRegular_UNKNOWN { // else an older orderer has written it
+			entry.Checked = kind.Regular.ConfigSeq + 1
+		}
 	case *ordererpb.KafkaMessage_TimeToCut:
 		entry.Cut, entry.CutBlock = true, kind.TimeToCut.BlockNumber
 	case *ordererpb.KafkaMessage_Connect:

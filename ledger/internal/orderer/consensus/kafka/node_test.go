@@ -333,3 +333,17 @@ func TestALedgerThatFailsEndsTheNode(t *testing.T) {
 	s.write(regular(t, "poison"))
 	require.ErrorContains(t, <-ended, "the ledger fails")
 }
+
+// TestARecordSaysByWhatItWasChecked, but for one that an older orderer has written.
+func TestARecordSaysByWhatItWasChecked(t *testing.T) {
+	for regular, want := range map[*ordererpb.KafkaMessageRegular]uint64{
+		{Payload: []byte("a")}: 0,
+		{Payload: []byte("a"), Class: ordererpb.KafkaMessageRegular_NORMAL}:               1,
+		{Payload: []byte("a"), Class: ordererpb.KafkaMessageRegular_CONFIG, ConfigSeq: 4}: 5,
+	} {
+		value, err := proto.Marshal(&ordererpb.KafkaMessage{Type: &ordererpb.KafkaMessage_Regular{Regular: regular}})
+		require.NoError(t, err)
+		entry, _ := new(Node).entry(&kgo.Record{Value: value})
+		assert.Equal(t, want, entry.Checked)
+	}
+}

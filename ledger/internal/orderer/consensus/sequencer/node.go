@@ -99,7 +99,7 @@ func (n *Node) Busy() float64 { return n.saturation.Seconds() }
 
 // Submit implements consensus.Consenter. It errs at once while the sequencer is away.
 func (n *Node) Submit(p consensus.Proposal) error {
-	return n.put(&streampb.LogEntry{Txs: [][]byte{p.Tx}}, p.Settle)
+	return n.put(&streampb.LogEntry{Txs: [][]byte{p.Tx}, Checked: p.Sequence + 1}, p.Settle)
 }
 
 func (n *Node) put(entry *streampb.LogEntry, settle func(error)) error {
