@@ -39,8 +39,9 @@ func memberOf(c *etcdraftpb.Consenter, roots *x509.CertPool) member {
 	}
 }
 
-// owner is the consenter that has this certificate as a client; 0: none has. Of two ids it is the later one: ids are given
-// once, so that the other one is what the same orderer was before it was removed and added again.
+// owner is the id of the consenter with this client certificate; 0: no consenter has it. An orderer that was removed and
+// added again with its certificate has a new id, and may be heard by its old one still (keepLeaving). The new id is the
+// larger one, for none is given twice.
 func (g *group) owner(certificate []byte) (owner uint64) {
 	for id, m := range g.members {
 		if bytes.Equal(m.client, certificate) {
