@@ -122,3 +122,33 @@ func TestTheOpenBlockIsMissing(t *testing.T) {
 	assert.Zero(t, c.Missing())
 	require.NoError(t, c.Close())
 }
+
+// TestALogThatHasLostNothingGoesOnAfterAStopAnywhere, however its blocks end.
+func TestALogThatHasLostNothingGoesOnAfterAStopAnywhere(t *testing.T) {
+	f := newFixture(t)
+	one := func() *streampb.LogEntry { return f.entry(1, false) }
+	cut := func(number uint64) *streampb.LogEntry { return &streampb.LogEntry{Cut: true, CutBlock: number} }
+	entries := []*streampb.LogEntry{
+		{}, cut(1), one(), {}, cut(1), cut(1), one(), one(), one(), {}, f.large(), {}, f.large(), one(), cut(4),
+		cut(5), {}, {Txs: [][]byte{[]byte("x")}}, f.large(), {Txs: [][]byte{[]byte("x")}}, f.large(), cut(6), {}, one(), one(), cut(7), one(),
+	}
+	whole := f.external(t.TempDir())
+	require.NoError(t, whole.Apply(1, entries...))
+	want := headers(t, whole)
+	require.NoError(t, whole.Close())
+	for stop := range len(entries) {
+		dir, had := t.TempDir(), 0
+		for _, end := range []int{stop, stop + 1, len(entries)} {
+			c := f.external(dir)
+			first := max(1, c.From().Index)
+			require.LessOrEqual(t, c.Reached().Index, uint64(had)+1, "of what it has read")
+			require.NoError(t, c.Apply(first, entries[first-1:max(int(first)-1, end)]...), "stopped after %d entries", stop)
+			if end == len(entries) {
+				assert.Zero(t, c.Missing())
+				assert.Equal(t, want, headers(t, c))
+			}
+			require.NoError(t, c.Close())
+			had = end
+		}
+	}
+}
