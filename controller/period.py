@@ -22,7 +22,8 @@ class Period(Struct, frozen=True):
     before. ``forces`` has the shares in force; a component whose control group can't be read is in ``absent``
     instead, with the reason, and in ``gone`` if that group was removed. ``siblings`` are the foreign groups beside
     components that have run lately, by the group above them, each with its weight in the unit of its file; where
-    nothing new is known of them, there are none.
+    nothing new is known of them, there are none. ``cpus`` are those that a component may run on, for those components
+    that may not run on all.
     """
 
     now: float
@@ -38,3 +39,4 @@ class Period(Struct, frozen=True):
     absent: Mapping[str, str] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
     siblings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    cpus: Mapping[str, frozenset[int]] = field(default_factory=dict)

@@ -1,29 +1,35 @@
 """Components of the ledger that compete with each other: tenants of which one has more than it is owed, and burners.
 
 What they use is foreign work for those that they keep back, so that ``adaptive`` raises these against them as against
-any neighbour. On a full host without foreign work, a channel with a number for T that is below it is raised against the
-channels that have theirs: in small steps, until it has its T or the others are down to theirs. It keeps what it has
-until there is room that lasts, since to let go of it would begin all of it again.
+any neighbour. It counts as far as both may run on the same CPUs. On a full host without foreign work, a channel with a
+number for T that is below it is raised against the channels that have theirs: in small steps, until it has its T or the
+others are down to theirs. It keeps what it has until there is room that lasts, since to let go of it would begin all of
+it again.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from qioi.controller.findings.diagnoses import see
 from qioi.controller.findings.limits import Limit, Reason
+from qioi.controller.laws.law import Seen
 from qioi.controller.laws.need import FOREIGN, IDLE, is_active, is_below, shortfall
-from qioi.controller.laws.room import LastingRoom
-from qioi.controller.laws.thresholds import AUTO
+from qioi.controller.laws.room import ROOM_FOR
+from qioi.controller.laws.thresholds import AUTO, Threshold
 from qioi.controller.period import Period
 from qioi.model import Component, HostLoad, Role
 
 Channels = tuple[str, ...]
+Cpus = frozenset[int]
+
+#: The CPUs of what may run on all, or of what nobody has asked.
+ANYWHERE: Cpus = frozenset()
 
 #: What a share is multiplied by at most in a period, against a tenant: a larger step would take the tenant below its T.
 STEP = 1.1
@@ -43,8 +49,8 @@ class Contention:
 
     def __init__(self, cpus: int | None = None) -> None:
         self._cpus = cpus or os.cpu_count() or 1
-        self._held: set[str] = set()
-        self._room = LastingRoom()
+        #: Those that are held, and when the CPUs that each may run on were last full.
+        self._held: dict[str, float] = {}
 
     def step(self, period: Period, burning: Collection[str], presumed: Container[str] = ()) -> Rivals:
         """Take one period in; ``burning`` names the components that burn.
@@ -54,49 +60,82 @@ class Contention:
         host = period.host
         if host is None:
             return Rivals()
-        if self._has_room(period.now, host):
-            held = [one.name for one in period.components if one.name in self._held]
-            return Rivals({name: beside(host.of(name), 0.0, FOREIGN) for name in held})
-        stated = [name for name, one in period.owed.items() if one.value and one.source != AUTO]
-        promised = {name: see(period, name, presumed) for name in stated}
+        promised = {name: see(period, name, presumed) for name, one in period.owed.items() if is_stated(one)}
         below = {name for name, one in promised.items() if is_active(one) and is_below(one)}
-        alone = host.foreign < FOREIGN
-        short = {name: shortfall(one) for name, one in promised.items() if alone}
-        served = {name for name, one in short.items() if one is not None and one <= 0}
         parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
-        used: defaultdict[Channels, float] = defaultdict(float)
-        burnt = 0.0
-        for one in parts:
-            cores = period.delays[one.name].cores
-            if one.name in burning:
-                burnt += cores
-            elif one.channels and served.issuperset(one.channels):
-                used[one.channels] += cores
-        self._held &= {one.name for one in parts}
+        used, burnt = uses(period, parts, promised, burning)
+        names = {one.name for one in parts}
+        self._held = {name: full for name, full in self._held.items() if name in names}
         loads, limits = {}, {}
         for one in parts:
-            given = 0.0 if below.isdisjoint(one.channels) else used_by_others(used, one)
+            load = host.of(one.name)
+            if self._has_room(period.now, one.name, load):
+                if one.name in self._held:
+                    loads[one.name] = beside(load, 0.0, FOREIGN)
+                continue
+            # Where the load of its own CPUs is not known, the host's counts, and of others what they use of that.
+            cpus = period.cpus.get(one.name, ANYWHERE) if one.name in host.pinned else ANYWHERE
+            kept_back = load.foreign < FOREIGN and not below.isdisjoint(one.channels)
+            given = self._part(used_by_others(used, one), cpus) if kept_back else 0.0
             if given:
-                self._held.add(one.name)
+                self._held[one.name] = period.now
                 if (force := period.forces.get(one.name)) is not None:
                     limits[one.name] = Limit(Reason.TENANT, TENANT, round(force.share * STEP))
-            more = given + (0.0 if one.name in burning else burnt)
+            more = given + (0.0 if one.name in burning else self._part(burnt, cpus))
             if more or one.name in self._held:
-                least = FOREIGN if one.name in self._held else 0.0
-                loads[one.name] = beside(host.of(one.name), more / self._cpus, least)
+                loads[one.name] = beside(load, more, FOREIGN if one.name in self._held else 0.0)
         return Rivals(loads, limits)
 
-    def _has_room(self, now: float, host: HostLoad) -> bool:
-        """Say whether CPU time is idle; let go of everybody where that lasts."""
-        room = (host.lasting or host).idle > IDLE
-        if self._room.step(now, room):
-            self._held.clear()
+    def _has_room(self, now: float, name: str, load: HostLoad) -> bool:
+        """Say whether CPU time is idle where a component may run; let go of it where that lasts."""
+        room = (load.lasting or load).idle > IDLE
+        if name in self._held:
+            if not room:
+                self._held[name] = now
+            elif now - self._held[name] >= ROOM_FOR:
+                del self._held[name]
         return room
 
+    def _part(self, used: Mapping[Cpus, float], cpus: Cpus) -> float:
+        """Give what others use of these CPUs, as a part of them.
 
-def used_by_others(used: Mapping[Channels, float], one: Component) -> float:
-    """Sum up the CPUs that components use which have no channel in common with this one."""
-    return sum(cores for channels, cores in used.items() if set(channels).isdisjoint(one.channels))
+        ``used`` are CPUs by where they may be used, and taken to be spread evenly there, as in HostWatch.
+        """
+        return sum(
+            (cores * len(where & cpus) / (len(where) * len(cpus)) if where and cpus else cores / self._cpus)
+            for where, cores in used.items()
+        )
+
+
+def is_stated(owed: Threshold) -> bool:
+    """Whether somebody has said what a channel is owed."""
+    return bool(owed.value) and owed.source != AUTO
+
+
+def uses(
+    period: Period, parts: Iterable[Component], promised: Mapping[str, Seen], burning: Container[str]
+) -> tuple[dict[tuple[Channels, Cpus], float], dict[Cpus, float]]:
+    """Give the CPUs that those use whose channels all have what they are owed, and those that burn, by where."""
+    short = {name: shortfall(one) for name, one in promised.items()}
+    served = {name for name, one in short.items() if one is not None and one <= 0}
+    used: defaultdict[tuple[Channels, Cpus], float] = defaultdict(float)
+    burnt: defaultdict[Cpus, float] = defaultdict(float)
+    for one in parts:
+        cores, cpus = period.delays[one.name].cores, period.cpus.get(one.name, ANYWHERE)
+        if one.name in burning:
+            burnt[cpus] += cores
+        elif one.channels and served.issuperset(one.channels):
+            used[one.channels, cpus] += cores
+    return used, burnt
+
+
+def used_by_others(used: Mapping[tuple[Channels, Cpus], float], one: Component) -> dict[Cpus, float]:
+    """Sum up, by where, the CPUs that components use which have no channel in common with this one."""
+    sums: defaultdict[Cpus, float] = defaultdict(float)
+    for (channels, cpus), cores in used.items():
+        if set(channels).isdisjoint(one.channels):
+            sums[cpus] += cores
+    return sums
 
 
 def beside(load: HostLoad, more: float, least: float) -> HostLoad:

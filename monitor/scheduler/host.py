@@ -129,6 +129,8 @@ class HostWatch:
         self._before = parse_cpu_times(text)
         self._host = Loads(self._before)
         self._sets: dict[Cpus, Loads] = {}
+        #: The CPUs that pinned components may run on, by name; those too whose load is not known.
+        self.cpus: Mapping[str, Cpus] = {}
 
     def watch(self, components: Iterable[Component]) -> None:
         """Watch these components from now on."""
@@ -146,7 +148,7 @@ class HostWatch:
         self._before = now
         seconds = (now.total - before.total) / (_TICK * now.cpus)
         idle_groups = self._idle_cores(seconds)
-        pinned = self._pinned.look(time.monotonic()) if self._pinned is not None else {}
+        pinned = self.cpus = dict(self._pinned.look(time.monotonic())) if self._pinned is not None else {}
         cores: defaultdict[Cpus, float] = defaultdict(float)
         everywhere = idle_groups
         for delay in delays:

@@ -61,6 +61,7 @@ class Observer:
             absent,
             gone,
             to_read.levels.siblings(),
+            to_read.host.cpus,
         )
 
     def seen(self) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ class ToyInstruments:
         self.waits: dict[str, tuple[float, float]] = {}  # run and wait in seconds per second
         self.threads = 15  # of each component
         self.host = HostLoad(0.0, 0.9)
+        self.cpus: dict[str, frozenset[int]] = {}  # of pinned components
         self.stalls = Stalls(0.0)
         self.slicer: AnySlicer = NoSlicer()
         self.best_effort: BestEffort | None = None
@@ -106,6 +107,10 @@ class ToyDelays(ToyPart):
 
 
 class ToyHost(ToyPart):
+    @property
+    def cpus(self) -> Mapping[str, frozenset[int]]:
+        return self.toy.cpus
+
     def read(self, delays: Iterable[DelayReading]) -> HostLoad:
         return self.toy.host
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,11 @@ def period(
     owed = {name: Threshold(100.0, source) for name in rates}
     delays = {one.name: DelayReading(one.name, 0.8, 0.8, 10, 1.0) for one in PARTS}
     return Period(0.0, PARTS, readings, delays, host, owed)
+
+
+def pins(**cpus: Iterable[int]) -> dict[str, frozenset[int]]:
+    """The CPUs that these components may run on; one without any may run on all."""
+    return {name: frozenset(each) for name, each in cpus.items() if each}
 
 
 def seen(*args: Period, burning: tuple[str, ...] = ()) -> dict[str, float]:
@@ -94,6 +100,52 @@ def test_a_moment_of_room_or_of_an_unknown_host_lets_go_of_nothing(host: HostLoa
 
 def test_a_burner_is_a_neighbour_to_all_others() -> None:
     assert seen(period(100.0, 100.0), burning=("blue0",)) == {"red0": 0.4, "both": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "foreign"),
+    [
+        ({0, 1}, {0, 1}, 0.5),  # it has one of these two CPUs
+        ({0, 1}, {1, 2, 3}, 1 / 6),
+        ({0, 1}, {2, 3}, None),
+        ({0, 1}, (), 1 / 64),  # anywhere, like the host's other work
+        ((), {0, 1}, 1 / 64),
+        ((), (), 1 / 64),
+    ],
+)
+def test_a_burner_counts_by_what_it_uses_of_the_cpus_that_one_may_run_on(
+    mine: Iterable[int], theirs: Iterable[int], foreign: float | None
+) -> None:
+    host = replace(FULL, pinned={"red0": FULL} if mine else {})
+    one = replace(period(100.0, 100.0, host), cpus=pins(red0=mine, blue0=theirs))
+    delays = {**one.delays, "blue0": DelayReading("blue0", 1.0, 0.8, 10, 1.0)}
+    load = Contention(cpus=64).step(replace(one, delays=delays), ("blue0",)).loads.get("red0")
+    assert (load and load.foreign) == (foreign and pytest.approx(foreign))
+
+
+def test_a_tenant_counts_where_the_one_below_its_threshold_may_run() -> None:
+    """It fills the two CPUs of it; the others of the host are free."""
+    for theirs, foreign in (({0, 1}, 0.4), ({2, 3}, None)):
+        one = period(50.0, 150.0, HostLoad(0.9, 0.0, pinned={"red0": FULL}))
+        loads = Contention(cpus=64).step(replace(one, cpus=pins(red0={0, 1}, blue0=theirs)), ()).loads
+        assert {name: round(load.foreign, 3) for name, load in loads.items()} == ({"red0": foreign} if foreign else {})
+
+
+@pytest.mark.parametrize("cpus", [HostLoad(0.5, 0.0), HostLoad(0.0, 0.5)])
+def test_room_and_foreign_work_on_the_cpus_of_a_component_are_no_tenants(cpus: HostLoad) -> None:
+    """A tenant with more than it is owed keeps nobody back there, though the host is full."""
+    assert seen(replace(period(50.0, 150.0, HostLoad(0.0, 0.0, pinned={"red0": cpus})), cpus=pins(red0={0}))) == {}
+
+
+def test_what_was_raised_is_held_until_its_own_cpus_have_room() -> None:
+    its = HostLoad(0.9, 0.0, pinned={"red0": FULL})
+    begun = replace(period(50.0, 150.0, its), cpus=pins(red0={0, 1}, blue0={0, 1}))
+    later = replace(begun, now=ROOM_FOR, channels=period(100.0, 99.0).channels)
+    assert seen(begun, later) == {"red0": 0.04}
+    unknown = replace(later, now=ROOM_FOR + 1.0, host=HostLoad(0.9, 0.0))  # what of its CPUs is not known for a moment
+    assert seen(begun, later, unknown, replace(later, now=ROOM_FOR + 2.0)) == {"red0": 0.04}
+    room = replace(later, now=2 * ROOM_FOR, host=HostLoad(0.0, 0.0, pinned={"red0": ROOM}))
+    assert seen(begun, later, room) == {}
 
 
 def test_over_a_second_it_counts_as_well() -> None:

@@ -130,11 +130,13 @@ def test_foreign_work_counts_where_a_component_can_run(tmp_path: Path) -> None:
     assert load.of("peer").foreign == pytest.approx(1 - 0.5 - 0.01)
     assert load.of("orderer") is load
     assert load.of("gone") is load
+    assert watch.cpus == pins.cpus
     pins.cpus = {}
     write_columns(file, [{**zero, "idle": 3 * second}] * 64)
     last = watch.read([])
     assert last is not None
     assert last.pinned == {}
+    assert watch.cpus == {}
 
 
 def test_a_pinned_component_is_told_of_an_onset_too(tmp_path: Path) -> None:
