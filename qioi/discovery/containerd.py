@@ -180,7 +180,7 @@ class ContainerdDiscovery:
         """Find the group of a task's process. NotYetError, OSError."""
         try:
             pid = int((task / "init.pid").read_text(encoding="utf-8"))
-            group = container_group(pid, task.name, self._version, self._proc)
+            group = container_group(pid, task.name, self._version, self._proc, above=task.parent.name)
         except (FileNotFoundError, ValueError):
             raise NotYetError from None
         except NoGroupError as error:

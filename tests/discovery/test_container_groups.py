@@ -35,6 +35,35 @@ def test_every_driver(tmp_path: Path, version: int, text: str, group: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("path", "container", "group"),
+    [
+        ("fabric-net/fabric", "fabric", "fabric-net/fabric"),
+        ("default/default", "default", "default/default"),
+        ("default/peer/peer", "peer", "default/peer"),  # a group of its own below
+        ("peers/org1-peer/peer", "peer", "peers/org1-peer/peer"),
+        ("my/peer/peer", "peer", "my/peer"),
+        ("system.slice/ctr-peer.scope/init", "peer", "system.slice/ctr-peer.scope"),
+        ("system.slice/peer.scope", "peer", "system.slice/peer.scope"),
+        (f"kubepods/cri-{ID}/a", ID, f"kubepods/cri-{ID}"),
+        (f"libpod-{ID}.scope/{ID}", ID, f"libpod-{ID}.scope"),
+        ("system.slice/containerd.service", "container", None),  # its shim's, before it is in its own
+        ("peers/org1", "peer", None),
+    ],
+)
+def test_a_short_name_is_that_of_the_container_alone(
+    tmp_path: Path, path: str, container: str, group: str | None
+) -> None:
+    """Clients of containerd give any id; the group above, which others are in, may have it in its name."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "cgroup").write_text(f"0::/{path}\n")
+    if group is None:
+        with pytest.raises(NoGroupError, match="does not name the container"):
+            container_group(7, container, 2, tmp_path, above="default")
+    else:
+        assert container_group(7, container, 2, tmp_path, above="default") == group
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         ("0::/user.slice\n", "does not name the container"),
