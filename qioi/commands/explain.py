@@ -109,9 +109,11 @@ def seen(inputs: Inputs) -> Iterator[str]:
         f"delay {value(delay, '{:.2f} ms')} per slice, waiting {value(inputs.waiting_share, '{:.0%}')} "
         f"of runnable time, {value(inputs.cores, '{:.2f}')} cores"
     )
+    rivals = inputs.foreign_with_rivals
+    theirs = "" if rivals is None else f" (its law sees {rivals:.0%}: others of the ledger count)"
     yield (
         f"{'its CPUs' if inputs.pinned else 'host'} {value(inputs.host_idle, '{:.0%}')} idle, "
-        f"{value(inputs.host_foreign, '{:.0%}')} foreign, "
+        f"{value(inputs.host_foreign, '{:.0%}')} foreign{theirs}, "
         f"I/O waited for {value(inputs.io_pressure, '{:.0%}')} of the time"
     )
     for one in inputs.foreigners:

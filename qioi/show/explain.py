@@ -79,6 +79,7 @@ def inputs(snapshot: Snapshot, state: ComponentState, channel: ChannelState | No
         host_idle=load.idle if load is not None else None,
         host_foreign=load.foreign if load is not None else None,
         pinned=host is not None and state.name in host.pinned,
+        foreign_with_rivals=state.foreign_with_rivals,
         foreigners=tuple(
             ForeignWork(group=one.group, cores=one.cores, processes=tuple(busiest(folder_of(one.group, hierarchy))))
             for one in snapshot.foreigners

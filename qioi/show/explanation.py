@@ -30,8 +30,9 @@ class Inputs(Struct, frozen=True, kw_only=True):
 
     ``delay`` is that per time slice, ``waiting_share`` a part of the runnable time, ``cores`` are CPUs. Of the host's
     CPU time, ``host_idle`` is the idle part and ``host_foreign`` that of foreign work. ``pinned`` says that the
-    component may not run on all CPUs, and that both are of those on which it may. ``io_pressure`` is the part of the
-    period in which somebody on the host waited for I/O.
+    component may not run on all CPUs, and that both are of those on which it may. ``foreign_with_rivals`` is what its
+    law sees in place of ``host_foreign`` where others of the ledger (a burner, a tenant with more than it is owed) keep
+    it back. ``io_pressure`` is the part of the period in which somebody on the host waited for I/O.
     """
 
     channel: str | None
@@ -46,6 +47,7 @@ class Inputs(Struct, frozen=True, kw_only=True):
     host_idle: float | None
     host_foreign: float | None
     pinned: bool = False
+    foreign_with_rivals: float | None = None
     foreigners: tuple[ForeignWork, ...] = ()
     io_pressure: float | None
 

@@ -55,7 +55,8 @@ class ComponentState(Struct, frozen=True):
     from ``share`` in a dry run, and if a write failed or the share is somebody else's.
     ``problem`` is ``None`` while all is well. ``threads`` is how many are seen in its control group. ``taken`` are the
     groups it is acted at that somebody else has changed, so that they are left alone for good. ``limit`` is what a
-    finding allows it beside its law, if one does.
+    finding allows it beside its law, if one does. ``foreign_with_rivals`` is the part of the CPUs that its law
+    takes for foreign work where others of the ledger keep it back, which count as such.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ComponentState(Struct, frozen=True):
     threads: int | None = None
     taken: tuple[str, ...] = ()
     limit: Limit | None = None
+    foreign_with_rivals: float | None = None
 
 
 class ConfigState(Struct, frozen=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from qioi.controller.acting import Outcomes
 from qioi.controller.deciding import Decisions
 from qioi.controller.findings.bottleneck import Bottleneck
+from qioi.controller.findings.finder import Findings
 from qioi.controller.findings.leaders import Leadership
-from qioi.controller.findings.limits import Limit
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.period import Period
 from qioi.model import ChannelReading, Component, Decision
@@ -20,7 +20,7 @@ def component_states(period: Period, decisions: Decisions, outcomes: Outcomes) -
     return tuple(
         absent(one, period.absent[one.name])
         if one.name in period.absent
-        else component_state(one, period, (decided.get(one.name), decisions.findings.limits.get(one.name)), outcomes)
+        else component_state(one, period, (decided.get(one.name), decisions.findings), outcomes)
         for one in period.components
     )
 
@@ -37,10 +37,10 @@ def absent(one: Component, problem: str) -> ComponentState:
 
 
 def component_state(
-    one: Component, period: Period, decided: tuple[Decision | None, Limit | None], outcomes: Outcomes
+    one: Component, period: Period, decided: tuple[Decision | None, Findings], outcomes: Outcomes
 ) -> ComponentState:
     """Make one component's state. Fields go by place, which is faster, as there may be a thousand."""
-    decision, limit = decided
+    decision, findings = decided
     name, force, delay = one.name, period.forces[one.name], period.delays.get(one.name)
     reason = decision.reason if decision else why_not(one)
     if name in outcomes.notes:
@@ -64,7 +64,8 @@ def component_state(
         force.placement,
         delay.threads if delay else None,
         force.taken,
-        limit,
+        findings.limits.get(name),
+        findings.loads[name].foreign if name in findings.loads else None,
     )
 
 

@@ -85,6 +85,24 @@ def test_of_a_pinned_component_the_load_of_its_cpus_is_explained(tmp_path: Path)
     assert (unknown.pinned, unknown.host_idle, unknown.host_foreign) == (False, None, None)
 
 
+def test_what_others_of_the_ledger_count_for_is_explained(tmp_path: Path) -> None:
+    """Nobody foreign is there, and red's peer is raised against blue's, which has more than it is owed."""
+    site = ToySite(
+        tmp_path,
+        [peer("peer0", "docker/p", "red"), peer("rival", "docker/r", "blue")],
+        channels={"red": {"threshold": 100}, "blue": {"threshold": 100}},
+    )
+    site.toy.host, site.toy.tps = HostLoad(0.0, 0.0), {"red": 50.0, "blue": 150.0}
+    site.toy.waits = {"peer0": (0.1, 0.9), "rival": (0.9 * (os.cpu_count() or 1), 0.1)}
+    snapshot, said = site.run(3), {}
+    for name, foreign in (("peer0", pytest.approx(0.9)), ("rival", None)):
+        explained = decode(encode(explain(snapshot, name, site.hierarchy)), type=Explanation)
+        assert (explained.inputs.host_foreign, explained.inputs.foreign_with_rivals) == (0.0, foreign)
+        said[name] = next(text for _, text in lines(explained) if " idle, " in text)
+    assert said["peer0"].startswith("host 0% idle, 0% foreign (its law sees 90%: others of the ledger count), I/O ")
+    assert said["rival"].startswith("host 0% idle, 0% foreign, I/O ")
+
+
 def test_what_a_groups_maker_has_called_it_is_no_order_to_the_terminal(
     toy: ToySite, capsys: pytest.CaptureFixture[str]
 ) -> None:
