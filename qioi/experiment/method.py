@@ -92,15 +92,19 @@ def shortened(spec: ExperimentSpec, timing: Timing) -> str:
 
 
 def owed(summary: Summary) -> str:
-    """Say what each tenant of a load is offered and owed, where its maximum is known."""
-    maximum = summary.document.maxima.get(next(iter(summary.spec.networks)))
-    if maximum is None:
-        return ""
-    return "; ".join(
-        f"{channel}: {maximum * one.part:,.0f} tps offered, {maximum * one.threshold:,.0f} owed"
-        for load in summary.spec.loads.values()
-        for channel, one in load.tenants.items()
-    )
+    """Say what each tenant of a load is offered and owed, where the maximum that this is a part of is known."""
+    plan, maxima = summary.plan, summary.document.maxima
+    said: dict[tuple[str, str], str] = {}  # by load and network, as many arms have them in common
+    for cell in plan.cells:
+        network = plan.probed_for(cell)
+        if (maximum := maxima.get(network)) is None or not cell.load.tenants:
+            continue
+        where = f"{cell.network.title or network}: " if cell.load.of == "own" and len(plan.spec.networks) > 1 else ""
+        said[cell.load_name, network] = "; ".join(
+            f"{where}{channel}: {maximum * one.part:,.0f} tps offered, {maximum * one.threshold:,.0f} owed"
+            for channel, one in cell.load.tenants.items()
+        )
+    return "; ".join(said.values())
 
 
 def begun(host: Host) -> str:

@@ -253,6 +253,27 @@ def test_what_tenants_are_owed_is_said(document: dict[str, Any], tmp_path: Path)
     assert "two; alpha: 300 tps offered, 300 owed; beta: 300 tps offered, 150 owed (maximum found" in said
 
 
+@pytest.mark.parametrize(
+    ("of", "owed"),
+    [
+        ("first", "two; alpha: 500 tps offered, 200 owed (maximum found"),
+        ("own", "two; Tiny: alpha: 500 tps offered, 200 owed; Small: alpha: 200 tps offered, 80 owed (maximum found"),
+    ],
+)
+def test_tenants_of_two_networks_are_owed_parts_of_the_maximum_that_counts(
+    document: dict[str, Any], tmp_path: Path, of: str, owed: str
+) -> None:
+    document["networks"]["tiny"] |= {"channels": ["alpha"], "title": "Tiny"}
+    document["networks"]["tiny2"] = {**document["networks"]["tiny"], "title": "Small"}
+    document["loads"] = {"slow": {"title": "two", "tenants": {"alpha": {"part": 0.5, "threshold": 0.2}}, "of": of}}
+    document["figures"] = document["figures"][:1]
+    plan = make_plan(load(document, tmp_path), 2)
+    store = Store(tmp_path / "run" / "toy")
+    filled(store, plan, [{cell.key: figures(cell.key, 100) for cell in plan.cells}])
+    store.keep("maxima", {"tiny": 1000.0, "tiny2": 400.0})
+    assert owed in Page(write_report(tmp_path / "run")).text
+
+
 def test_a_run_that_cannot_be_read_does_not_hide_the_others(report: Path) -> None:
     shutil.copytree(report.parent, report.parent.with_name("spoilt"))
     (report.parent.with_name("spoilt") / "toy" / "run.json").write_text("[]")
