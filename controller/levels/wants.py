@@ -7,12 +7,14 @@ group's original.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.levels.placement import Placement
+from qioi.kernel.errors import CgroupError
 from qioi.model import MAX_SHARES, Decision
 
 
@@ -83,13 +85,16 @@ def groups_of(guard: Guard, want: Want, shares: int) -> Iterator[tuple[str, int]
 
 
 def top_of(guard: Guard, cgroup: str, placement: Placement) -> Top:
-    """Give the level where a component's share is highest, among those acted at and not foreign. CgroupError."""
+    """Give the level where a component's share is highest, among those acted at and not foreign.
+
+    A group above it that can't be read is left out. CgroupError: its own can't.
+    """
     found, own = guard.found(cgroup), Top(cgroup, guard.last(cgroup))
     if placement.groups == (cgroup,) or (own.share < found and not guard.is_foreign(cgroup)):
         return own
-    tops = (
-        Top(group, round(guard.last(group) * found / guard.found(group)))
-        for group in placement.groups
-        if guard.holds(group) and not guard.is_foreign(group)
-    )
+    tops = []
+    for group in placement.groups:
+        if guard.holds(group) and not guard.is_foreign(group):
+            with suppress(CgroupError):
+                tops.append(Top(group, round(guard.last(group) * found / guard.found(group))))
     return max(tops, key=lambda top: top.share, default=own)

@@ -244,6 +244,23 @@ def test_an_ancestor_without_a_weight_is_said_and_the_own_group_stays(tmp_path: 
     assert site.component("peer0").share == 1024
 
 
+def test_an_ancestor_whose_weight_cannot_be_read_any_longer_hides_no_component(tmp_path: Path) -> None:
+    """Its group is there, and may be acted at; the law goes on."""
+    site = make(tmp_path)
+    site.toy.used = OUTSIDE
+    site.run(2)
+    weight = site.hierarchy.mount / "docker" / "cpu.weight"
+    raised = weight.read_text()
+    weight.unlink()
+    state = site.run(2).components[0]
+    assert (state.share, state.channel) == (1024, "red")
+    assert "docker has no cpu.weight" in str(state.problem)
+    weight.write_text(raised)
+    assert site.run(2).components[0].problem is None
+    site.guard.restore()
+    assert weight.read_text().strip() == "100"
+
+
 def test_what_somebody_sets_before_we_do_is_the_original(tmp_path: Path) -> None:
     site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
     site.toy.tps, site.toy.waits = {"red": 100.0}, {"peer0": (0.1, 0.0)}
