@@ -24,6 +24,7 @@ from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.laws.thresholds import AUTO, Threshold
 from qioi.controller.period import Period
 from qioi.model import Component, HostLoad, Role
+from qioi.model.groups import chain
 
 Channels = tuple[str, ...]
 Cpus = frozenset[int]
@@ -51,6 +52,8 @@ class Contention:
         self._cpus = cpus or os.cpu_count() or 1
         #: Those that are held, and when the CPUs that each may run on were last full.
         self._held: dict[str, float] = {}
+        self._components: tuple[Component, ...] = ()
+        self._outer: dict[str, str] = {}
 
     def step(self, period: Period, burning: Collection[str], presumed: Container[str] = ()) -> Rivals:
         """Take one period in; ``burning`` names the components that burn.
@@ -63,7 +66,9 @@ class Contention:
         promised = {name: see(period, name, presumed) for name, one in period.owed.items() if is_stated(one)}
         below = {name for name, one in promised.items() if is_active(one) and is_below(one)}
         parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
-        used, burnt = uses(period, parts, promised, burning)
+        if period.components is not self._components:
+            self._components, self._outer = period.components, outer_ones(period.components)
+        used, burnt = uses(period, own_cores(period, self._outer), promised, burning)
         names = {one.name for one in parts}
         self._held = {name: full for name, full in self._held.items() if name in names}
         loads, limits = {}, {}
@@ -112,20 +117,42 @@ def is_stated(owed: Threshold) -> bool:
     return bool(owed.value) and owed.source != AUTO
 
 
+def outer_ones(components: Iterable[Component]) -> dict[str, str]:
+    """Name, for each component whose group lies in others', the innermost of these."""
+    names = {one.cgroup: one.name for one in components}
+    around = {name: [names[level] for level in chain(group)[1:] if level in names] for group, name in names.items()}
+    return {name: outer[0] for name, outer in around.items() if outer}
+
+
+def own_cores(period: Period, outer: Mapping[str, str]) -> dict[str, float]:
+    """Give the CPUs that each component uses without those in its group, whose CPU time its account includes."""
+    cores = {name: one.cores for name, one in period.delays.items()}
+    own = dict(cores)
+    for name, around in outer.items():
+        if name in cores and around in cores:
+            own[around] = max(0.0, own[around] - cores[name])
+    return own
+
+
 def uses(
-    period: Period, parts: Iterable[Component], promised: Mapping[str, Seen], burning: Container[str]
+    period: Period, cores: Mapping[str, float], promised: Mapping[str, Seen], burning: Container[str]
 ) -> tuple[dict[tuple[Channels, Cpus], float], dict[Cpus, float]]:
-    """Give the CPUs that those use whose channels all have what they are owed, and those that burn, by where."""
+    """Give the CPUs that those use whose channels all have what they are owed, and those that burn, by where.
+
+    ``cores`` are the CPUs that each component uses itself; clients count for nobody.
+    """
     short = {name: shortfall(one) for name, one in promised.items()}
     served = {name for name, one in short.items() if one is not None and one <= 0}
     used: defaultdict[tuple[Channels, Cpus], float] = defaultdict(float)
     burnt: defaultdict[Cpus, float] = defaultdict(float)
-    for one in parts:
-        cores, cpus = period.delays[one.name].cores, period.cpus.get(one.name, ANYWHERE)
+    for one in period.components:
+        if one.role is Role.CLIENT or one.name not in cores:
+            continue
+        cpus = period.cpus.get(one.name, ANYWHERE)
         if one.name in burning:
-            burnt[cpus] += cores
+            burnt[cpus] += cores[one.name]
         elif one.channels and served.issuperset(one.channels):
-            used[one.channels, cpus] += cores
+            used[one.channels, cpus] += cores[one.name]
     return used, burnt
 
 

@@ -148,6 +148,21 @@ def test_what_was_raised_is_held_until_its_own_cpus_have_room() -> None:
     assert seen(begun, later, room) == {}
 
 
+@pytest.mark.parametrize(("burning", "foreign"), [((), 0.45), (("blue1",), 0.45), (("blue0", "blue1"), 0.45)])
+def test_what_runs_in_anothers_group_is_counted_once(burning: tuple[str, ...], foreign: float) -> None:
+    """blue0's CPU time of 0.9 CPUs has that of blue1, in its group, in it."""
+    inside = Component("blue1", Role.CHAINCODE, "g/blue0/inside", ("blue",))
+    one = replace(period(50.0, 150.0), components=(*PARTS, inside))
+    delays = {
+        **one.delays,
+        "blue0": DelayReading("blue0", 0.9, 0.8, 10, 1.0),
+        "blue1": DelayReading("blue1", 0.5, 0.8, 10, 1.0),
+    }
+    assert seen(replace(one, delays=delays), burning=burning)["red0"] == foreign
+    del delays["blue1"]  # it could not be read
+    assert seen(replace(one, delays=delays), burning=burning)["red0"] == foreign
+
+
 def test_over_a_second_it_counts_as_well() -> None:
     one = period(50.0, 150.0, HostLoad(0.0, 0.02, lasting=HostLoad(0.05, 0.01)))
     load = Contention(cpus=2).step(one, ()).loads["red0"]
