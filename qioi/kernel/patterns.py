@@ -45,10 +45,12 @@ def _fitting(root: str, path: str, parts: Sequence[str]) -> Iterator[str]:
 
 
 def _tree(root: str, path: str) -> Iterator[str]:
-    """Give a folder and all below it."""
-    yield path
-    for name in _folders(root + path):
-        yield from _tree(root, _join(path, name))
+    """Give a folder and all below it. Calls do not nest: others' groups may lie a thousand deep in each other."""
+    left = [path]
+    while left:
+        path = left.pop()
+        yield path
+        left += [_join(path, name) for name in reversed(_folders(root + path))]
 
 
 def _folders(folder: str) -> list[str]:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from vanishing import vanishes
 
 from qioi.kernel.patterns import fitting
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Folders in each other, which pytest could not remove."""
+    groups = ["a" + "/a" * depth for depth in range(sys.getrecursionlimit() + 50)]
+    for group in groups:
+        (tmp_path / group).mkdir()
+    yield tmp_path, groups
+    for group in reversed(groups):
+        (tmp_path / group).rmdir()
 
 
 @pytest.mark.parametrize(
@@ -29,6 +42,13 @@ def test_what_a_pattern_fits(tmp_path: Path, pattern: str, expected: set[str]) -
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "batch/cpu.weight").touch()
     assert set(fitting(tmp_path, pattern)) == expected
+
+
+def test_a_tree_may_be_deeper_than_calls_may_nest(deep: tuple[Path, list[str]]) -> None:
+    """Whoever has a group of his own may make any below it."""
+    folder, groups = deep
+    assert list(fitting(folder, "**")) == groups
+    assert list(fitting(folder, "**/a")) == groups
 
 
 @pytest.mark.parametrize("pattern", ["batch/*/*", "batch/*/**", "**/inner", "*/**/inner"])
