@@ -9,6 +9,7 @@ from pathlib import Path
 from qioi.daemon.realtime import Realtime, keep_to_itself
 from qioi.discovery.cgroups import cpu_path
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.kernel.patterns import fitting
 from qioi.settings.config import Config
 
 log = logging.getLogger("qioi")
@@ -25,8 +26,8 @@ def own_cgroup(hierarchy: Hierarchy, account: Path = Path("/proc/self/cgroup")) 
     path = cpu_path(os.fsdecode(account.read_bytes()), hierarchy.version) or ""
     group = path.strip("/")
     if others_in(hierarchy.folder(group)) is None:
-        folders = (folder for folder, _, _ in os.walk(hierarchy.mount) if others_in(Path(folder)) is not None)
-        group = next(folders, "").removeprefix(str(hierarchy.mount)).strip("/")
+        below = fitting(hierarchy.mount, "**")  # os.walk() does not go into trees that are a thousand deep
+        group = next((one for one in below if others_in(hierarchy.folder(one)) is not None), "")
     return group or None
 
 

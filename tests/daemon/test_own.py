@@ -85,6 +85,17 @@ def test_a_group_that_no_mount_shows_is_hidden(tmp_path: Path, seen: str) -> Non
     assert why_none(hierarchy) == "a cgroup namespace hides the daemon's group: --cgroupns host shows it"
 
 
+def test_it_is_looked_for_in_a_tree_that_is_deeper_than_calls_may_nest(tmp_path: Path) -> None:
+    """Any user with a group of his own may make such a one; a cgroup namespace hides the way to the daemon's."""
+    groups = ["a" + "/a" * depth for depth in range(sys.getrecursionlimit() + 50)]
+    for group in groups:
+        (tmp_path / group).mkdir()
+    found = own_cgroup(Hierarchy(1, tmp_path), account_of(tmp_path, "gone"))
+    for group in reversed(groups):  # pytest could not remove them
+        (tmp_path / group).rmdir()
+    assert found is None
+
+
 def test_a_group_that_is_the_mounts_root_is_hidden_too(tmp_path: Path) -> None:
     """As under Docker, whose default on v2 is a cgroup namespace with a mount of its own."""
     hierarchy = Hierarchy(2, tmp_path)
