@@ -147,6 +147,8 @@ class Guard(Writer[str]):
                 return False
             except CgroupGoneError:
                 pass
+            except CgroupError:  # it cannot be looked at now
+                return False
         self.drop(path)
         return True
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -310,6 +312,22 @@ def test_a_group_is_left_only_with_nothing_of_ours_in_it(host: Host, journal: Jo
         assert guard.leave(one)
         assert not guard.holds(one)
     assert not guard.is_foreign(foreign)
+
+
+def test_a_group_that_cannot_be_looked_at_is_not_left(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel may be short of memory for a moment: nothing says that the group is gone."""
+    guard, path = raised(host, journal)
+
+    def refuse(_path: str) -> object:
+        raise CgroupError(f"{path}: {os.strerror(errno.ENOMEM)}")
+
+    with monkeypatch.context() as short:
+        short.setattr(guard._shares, "identity", refuse)
+        assert not guard.leave(path)
+    assert guard.holds(path)
+    assert results(guard.restore()) == [Result.OK]
 
 
 def test_the_disk_is_waited_for_again_for_a_group_that_was_let_go_of(
