@@ -65,6 +65,8 @@ class Contention:
             return Rivals()
         promised = {name: see(period, name, presumed) for name, one in period.owed.items() if is_stated(one)}
         below = {name for name, one in promised.items() if is_active(one) and is_below(one)}
+        if not (below or burning or self._held):
+            return Rivals()
         parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
         if period.components is not self._components:
             self._components, self._outer = period.components, outer_ones(period.components)
