@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Set
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from qioi.controller.laws.law import Seen
 from qioi.controller.laws.need import FOREIGN, IDLE, is_active, is_below, shortfall
 from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.laws.thresholds import AUTO, Threshold
+from qioi.controller.levels.placement import KeptBack
 from qioi.controller.period import Period
 from qioi.model import Component, HostLoad, Role
 from qioi.model.groups import chain
@@ -39,10 +40,14 @@ TENANT = "another channel has more than it is owed, and this one less"
 
 
 class Rivals(Struct, frozen=True):
-    """By component: the load as laws are to see it where it is another one than the host's own, and the limits."""
+    """By component: the load as laws are to see it where it is another one than the host's own, and the limits.
+
+    ``kept_back`` says by whom each is that others keep back, by its group.
+    """
 
     loads: Mapping[str, HostLoad] = field(default_factory=dict)
     limits: Mapping[str, Limit] = field(default_factory=dict)
+    kept_back: Mapping[str, KeptBack] = field(default_factory=dict)
 
 
 class Contention:
@@ -70,10 +75,12 @@ class Contention:
         parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
         if period.components is not self._components:
             self._components, self._outer = period.components, outer_ones(period.components)
-        used, burnt = uses(period, own_cores(period, self._outer), promised, burning)
+        served = {name for name, one in promised.items() if is_served(one)}
+        used, burnt = uses(period, own_cores(period, self._outer), served, burning)
         names = {one.name for one in parts}
         self._held = {name: full for name, full in self._held.items() if name in names}
         loads, limits = {}, {}
+        back: dict[str, tuple[Channels, bool]] = {}
         for one in parts:
             load = host.of(one.name)
             if self._has_room(period.now, one.name, load):
@@ -82,16 +89,18 @@ class Contention:
                 continue
             # Where the load of its own CPUs is not known, the host's counts, and of others what they use of that.
             cpus = period.cpus.get(one.name, ANYWHERE) if one.name in host.pinned else ANYWHERE
-            kept_back = load.foreign < FOREIGN and not below.isdisjoint(one.channels)
-            given = self._part(used_by_others(used, one), cpus) if kept_back else 0.0
+            alone = load.foreign < FOREIGN
+            given = self._part(used_by_others(used, one), cpus) if alone and below.intersection(one.channels) else 0.0
             if given:
                 self._held[one.name] = period.now
                 if (force := period.forces.get(one.name)) is not None:
-                    limits[one.name] = Limit(Reason.TENANT, TENANT, round(force.share * STEP))
+                    step = STEP if force.placement.kept_back else 1.0  # at which level is known one period later
+                    limits[one.name] = Limit(Reason.TENANT, TENANT, round(force.share * step))
             more = given + (0.0 if one.name in burning else self._part(burnt, cpus))
             if more or one.name in self._held:
                 loads[one.name] = beside(load, more, FOREIGN if one.name in self._held else 0.0)
-        return Rivals(loads, limits)
+                back[one.cgroup] = one.channels if given else (), alone and one.name in self._held
+        return Rivals(loads, limits, by_whom(period, back, served, burning))
 
     def _has_room(self, now: float, name: str, load: HostLoad) -> bool:
         """Say whether CPU time is idle where a component may run; let go of it where that lasts."""
@@ -136,15 +145,19 @@ def own_cores(period: Period, outer: Mapping[str, str]) -> dict[str, float]:
     return own
 
 
+def is_served(seen: Seen) -> bool:
+    """Whether a channel is known to have what it is owed."""
+    short = shortfall(seen)
+    return short is not None and short <= 0
+
+
 def uses(
-    period: Period, cores: Mapping[str, float], promised: Mapping[str, Seen], burning: Container[str]
+    period: Period, cores: Mapping[str, float], served: Set[str], burning: Container[str]
 ) -> tuple[dict[tuple[Channels, Cpus], float], dict[Cpus, float]]:
     """Give the CPUs that those use whose channels all have what they are owed, and those that burn, by where.
 
     ``cores`` are the CPUs that each component uses itself; clients count for nobody.
     """
-    short = {name: shortfall(one) for name, one in promised.items()}
-    served = {name for name, one in short.items() if one is not None and one <= 0}
     used: defaultdict[tuple[Channels, Cpus], float] = defaultdict(float)
     burnt: defaultdict[Cpus, float] = defaultdict(float)
     for one in period.components:
@@ -153,9 +166,27 @@ def uses(
         cpus = period.cpus.get(one.name, ANYWHERE)
         if one.name in burning:
             burnt[cpus] += cores[one.name]
-        elif one.channels and served.issuperset(one.channels):
+        elif one.channels and served >= set(one.channels):
             used[one.channels, cpus] += cores[one.name]
     return used, burnt
+
+
+def by_whom(
+    period: Period, back: Mapping[str, tuple[Channels, bool]], served: Set[str], burning: Container[str]
+) -> dict[str, KeptBack]:
+    """Say by whom each group in ``back`` is kept back: by those who burn, or have what they are owed.
+
+    Each has the channels that tenants keep it from serving, or none, and whether it is raised against tenants alone.
+    """
+    parts = [one for one in period.components if one.role is not Role.CLIENT]
+    burners = frozenset(one.cgroup for one in parts if one.name in burning)
+    having = [one for one in parts if one.channels and served >= set(one.channels)]
+
+    def against(channels: Channels) -> frozenset[str]:
+        return burners.union(one.cgroup for one in having if channels and set(channels).isdisjoint(one.channels))
+
+    known = {channels: against(channels) for channels, _ in set(back.values())}
+    return {group: KeptBack(known[channels], by_tenants) for group, (channels, by_tenants) in back.items()}
 
 
 def used_by_others(used: Mapping[tuple[Channels, Cpus], float], one: Component) -> dict[Cpus, float]:

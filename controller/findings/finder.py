@@ -19,6 +19,7 @@ from qioi.controller.findings.minimum import Minimum
 from qioi.controller.findings.outside import out_of_reach
 from qioi.controller.findings.presumed import Presumed
 from qioi.controller.laws.need import ACTIVE, has_room
+from qioi.controller.levels.placement import KeptBack
 from qioi.controller.period import Period
 from qioi.model import HostLoad
 
@@ -33,7 +34,7 @@ class Findings(Struct, frozen=True):
     least shares of a channel's orderers after lost leaders, in defaults. ``disturbed``: foreign work keeps the host
     full while commits are made. Channels in ``lacking`` do less than they are owed for want of the CPU, components in
     ``waiting`` wait for it. ``trying``: shares are moved to see what that does. ``loads`` is the host's load for
-    components that others of the ledger keep back.
+    components that others of the ledger keep back, and ``kept_back`` says, by their groups, who these are.
     """
 
     bottlenecks: Mapping[str, Bottleneck]
@@ -45,6 +46,7 @@ class Findings(Struct, frozen=True):
     lacking: frozenset[str] = frozenset()
     waiting: frozenset[str] = frozenset()
     loads: Mapping[str, HostLoad] = field(default_factory=dict)
+    kept_back: Mapping[str, KeptBack] = field(default_factory=dict)
     trying: bool = False
     enough: Mapping[str, Limit] = field(default_factory=dict)
     outweighs: Mapping[str, int] = field(default_factory=dict)
@@ -102,6 +104,7 @@ class Finder:
             lacking=found.lacking,
             waiting=frozenset(name for name, kind in found.components.items() if kind is Kind.CPU),
             loads=rivals.loads,
+            kept_back=rivals.kept_back,
             trying=self._effects.trying,
         )
 

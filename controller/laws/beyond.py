@@ -157,7 +157,7 @@ class Beyond(Struct, frozen=True):
         moved = self.factor is None and not 1 / MOVED < state.in_force / self.in_force < MOVED
         one = replace(self, blocks=blocks, owed=owed, in_force=state.in_force, room=state.room, debt=debt, paid=paid)
         if owed != self.owed:
-            one = replace(one, beside=None)
+            one = replace(one, beside=None, more_at=-math.inf)
         raised = moved and state.in_force > self.in_force and now - one.more_at <= REMEMBERED
         if raised or (self.factor is not None and self.room and not state.room):
             first = one._first(state)

@@ -96,7 +96,10 @@ def together(delays: Iterable[DelayReading]) -> DelayReading | None:
 
 
 class Ancestry:
-    """Limits wants for groups above components. Those of Algorithm 1 are not limited."""
+    """Limits wants for groups above components.
+
+    Those of Algorithm 1 are not limited, nor is what is raised against tenants, whose steps are small.
+    """
 
     def __init__(self, guard: Guard, literal: Callable[[str | None], bool]) -> None:
         """Begin; ``literal`` says whether a channel's law is Algorithm 1."""
@@ -129,6 +132,8 @@ class Ancestry:
         for group, wants in behind.items():
             if any(map(self._literal, {want.decision.channel for want in wants})):
                 continue
+            if any(one.by_tenants for want in wants if (one := want.placement.kept_back)):
+                continue
             found = self._guard.found(group)
             try:
                 share = self._guard.last(group)
@@ -140,7 +145,7 @@ class Ancestry:
                 found,
                 share,
                 min(MAX_SHARES, round(found * factor)),
-                foreign_beside(group, wants[0]),
+                most_beside(group, wants),
                 together(delays[name] for name in names if name in delays),
                 min((pinned[name] for name in names if name in pinned), key=lambda one: one.idle, default=None),
             )
@@ -158,6 +163,14 @@ class Ancestry:
                 reason = f"{decision.reason}; {names} by the waiting at its own level: {most} of {decision.shares}"
                 decision = replace(decision, shares=most, reason=reason)
         return replace(want, decision=decision, limits=mine)
+
+
+def most_beside(group: str, wants: Iterable[Want]) -> float | None:
+    """Give what is used beside a group: by foreign work, and by what keeps the components in it back."""
+    first, *others = wants
+    kept_back = [one for one in others if one.placement.kept_back]  # beside all others it is the same
+    known = [cores for one in (first, *kept_back) if (cores := foreign_beside(group, one)) is not None]
+    return max(known, default=None)
 
 
 def foreign_beside(group: str, want: Want) -> float | None:

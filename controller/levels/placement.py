@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -42,12 +44,26 @@ class Level(Struct, frozen=True):
     foreign: float | None
 
 
+class KeptBack(NamedTuple):
+    """By whom a component is kept back: the groups of other components, which count as foreign work beside its levels.
+
+    ``by_tenants``: it is raised against other channels alone, in small steps.
+    """
+
+    rivals: frozenset[str]
+    by_tenants: bool = False
+
+
+NOBODY: Mapping[str, KeptBack] = {}
+
+
 class Placement(Struct, frozen=True):
-    """Where one component is acted at, from the inside out, why, and all its levels."""
+    """Where one component is acted at, from the inside out, why, and all its levels; and by whom it is kept back."""
 
     groups: tuple[str, ...]
     why: str
     levels: tuple[Level, ...] = ()
+    kept_back: KeptBack | None = None
 
 
 class Levels:
@@ -70,12 +86,19 @@ class Levels:
         return self._branches
 
     def step(
-        self, now: float, groups: Iterable[str], used: Mapping[str, float], cpus: int, raised: Collection[str]
+        self,
+        now: float,
+        groups: Iterable[str],
+        used: Mapping[str, float],
+        cpus: int,
+        raised: Collection[str],
+        kept_back: Mapping[str, KeptBack] = NOBODY,
     ) -> dict[str, Placement]:
         """Take one period in; give every component's placement, by its group.
 
         ``used`` is in CPUs, of the components' groups and of those above them; ``raised`` are the groups, at whatever
-        level, that have more than they were found with now.
+        level, that have more than they were found with now; ``kept_back`` are those of components that others of the
+        ledger keep back.
         """
         groups = tuple(groups)
         passed = math.inf if self._at is None else max(0.0, now - self._at)
@@ -92,12 +115,34 @@ class Levels:
             for parent in set(self._parents)
         }
         found = {parent: alike(self._foreign.get(parent), levels, cpus, raised) for parent, levels in above.items()}
-        return {
+        placed = {
             group: Placement(one[0] or (group,), one[1], (Level(group, self._foreign.get(parent)), *above[parent]))
             if (one := found[parent]) is not None and group not in raised
-            else place(group, self._foreign, above[parent], cpus, raised)
+            else place((Level(group, self._foreign.get(parent)), *above[parent]), cpus, raised)
             for group, parent in zip(groups, self._parents, strict=True)
         }
+        # One that others lie in uses what they do, too.
+        sums = {one.rivals: sums_of(one.rivals - below.keys(), used) for one in set(kept_back.values())}
+        for group in kept_back.keys() & placed.keys():
+            levels = tuple(met(placed[group].levels, sums[kept_back[group].rivals]))
+            placed[group] = place(levels, cpus, raised, kept_back[group])
+        return placed
+
+
+def sums_of(groups: Set[str], used: Mapping[str, float]) -> Mapping[str, float]:
+    """Sum up the CPUs that these use: below each group above them, and each in its own."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for group in groups:
+        for level in (*chain(group), ""):
+            sums[level] += used.get(group, 0.0)
+    return sums
+
+
+def met(levels: Iterable[Level], rivals: Mapping[str, float]) -> Iterator[Level]:
+    """Count what rivals use as foreign work beside each level; ``rivals`` are their sums."""
+    for level in levels:
+        more = rivals.get(parent_of(level.group), 0.0) - rivals.get(level.group, 0.0)
+        yield Level(level.group, (level.foreign or 0.0) + more) if more else level
 
 
 def smoothed(
@@ -148,17 +193,18 @@ def busy_ones(levels: Iterable[Level], cpus: int) -> list[Level]:
 
 
 def place(
-    group: str, foreign: Mapping[str, float], above: tuple[Level, ...], cpus: int, raised: Collection[str]
+    levels: tuple[Level, ...], cpus: int, raised: Collection[str], kept_back: KeptBack | None = None
 ) -> Placement:
-    """Choose the levels of one component; ``above`` are those above its own group."""
-    levels = (Level(group, foreign.get(parent_of(group))), *above)
+    """Choose among the levels of one component, of which the first one is its own group."""
+    group = levels[0].group
     busy = busy_ones(levels, cpus)
     held = [level.group for level in levels if level.group in raised]
     if not busy:
-        return Placement(tuple(held) or (group,), STILL if held else without(levels), levels)
+        return Placement(tuple(held) or (group,), STILL if held else without(levels), levels, kept_back)
     chosen = [allowed(level.group, group) for level in busy]
     ordered = tuple(level.group for level in levels if level.group in chosen or level.group in held)
-    return Placement(ordered, "; ".join(said(busy, group)), levels)
+    why = "; ".join(said(busy, group, "work of others" if kept_back else "foreign work"))
+    return Placement(ordered, why, levels, kept_back)
 
 
 def without(levels: Iterable[Level]) -> str:
@@ -175,10 +221,10 @@ def allowed(level: str, group: str) -> str:
     return inside[-1] if inside else level
 
 
-def said(busy: Iterable[Level], group: str) -> Iterator[str]:
+def said(busy: Iterable[Level], group: str, work: str = "foreign work") -> Iterator[str]:
     """Say for each level why it counts."""
     for level in busy:
-        text = f"foreign work of {level.foreign or 0.0:.1f} CPUs beside {level.group}"
+        text = f"{work} of {level.foreign or 0.0:.1f} CPUs beside {level.group}"
         instead = allowed(level.group, group)
         if instead != level.group:
             text += f", which the kubelet rewrites: {instead} is acted at instead, and counts less"

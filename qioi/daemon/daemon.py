@@ -19,6 +19,7 @@ from qioi.controller.findings.finder import Finder, is_disturbed
 from qioi.controller.guard.guard import Guard
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.levels.ancestors import Ancestry
+from qioi.controller.levels.placement import NOBODY
 from qioi.controller.period import Period
 from qioi.controller.slicing import SlicePeriod
 from qioi.daemon.instruments import Instruments
@@ -62,6 +63,7 @@ class Daemon:
         self._capper = instruments.capper
         self._slicer = instruments.slicer
         self._best_effort = instruments.best_effort
+        self._kept_back = NOBODY
         self._kept = kept
         self._kept_until: float | None = None
 
@@ -90,7 +92,7 @@ class Daemon:
         """Read operators' orders, logs, scheduler, host and control groups."""
         while not self._orders.empty():
             self._thresholds.order(*self._orders.get())
-        return self._observer.observe(now, self._listing.components)
+        return self._observer.observe(now, self._listing.components, self._kept_back)
 
     def decide(self, period: Period) -> Decisions:
         """Ask the laws about every component whose group exists; limit what they want by levels and cap."""
@@ -98,6 +100,7 @@ class Daemon:
             self._controller.forget(name)
             self._reporter.forget(name, gone=True)
         findings = self._finder.step(period, self._slicer.trying)
+        self._kept_back = findings.kept_back
         asked = self._controller.decide_all(period, findings)
         wants = self._ancestry.apply(period.now, asked, period.delays, period.host)
         held = None

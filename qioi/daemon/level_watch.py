@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Mapping
 
-from qioi.controller.levels.placement import Levels, Placement
+from qioi.controller.levels.placement import KeptBack, Levels, Placement
 from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.model import Component, DelayReading, Foreigner
 from qioi.monitor.scheduler.foreign_groups import ForeignGroups
@@ -25,13 +25,21 @@ class LevelWatch:
         self._levels = Levels()
 
     def read(
-        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], raised: Collection[str]
+        self,
+        now: float,
+        components: Iterable[Component],
+        delays: Mapping[str, DelayReading],
+        raised: Collection[str],
+        kept_back: Mapping[str, KeptBack],
     ) -> dict[str, Placement]:
-        """Give every component's placement, by its group; ``raised`` are the raised groups at all levels."""
+        """Give every component's placement, by its group; ``raised`` are the raised groups at all levels.
+
+        ``kept_back`` are those of components that others of the ledger keep back.
+        """
         components = tuple(components)
         groups = tuple([one.cgroup for one in components])
         used = self._usage.read(now, components, delays, self._levels.branches(groups))
-        return self._levels.step(now, groups, used, os.cpu_count() or 1, raised)
+        return self._levels.step(now, groups, used, os.cpu_count() or 1, raised, kept_back)
 
     def siblings(self) -> Mapping[str, Mapping[str, int]]:
         """Give the weights of the foreign groups beside components that run, by the group above them."""

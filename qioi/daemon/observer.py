@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from qioi.controller.acting import Actor
 from qioi.controller.findings.diagnoses import anybody_suffers
 from qioi.controller.laws.thresholds import Thresholds
+from qioi.controller.levels.placement import KeptBack
 from qioi.controller.period import Period
 from qioi.controller.policy import Policy
 from qioi.daemon.instruments import Instruments
@@ -35,8 +36,11 @@ class Observer:
         self._instruments.delays.watch(components)
         self._instruments.host.watch(components)
 
-    def observe(self, now: float, components: tuple[Component, ...]) -> Period:
-        """Read every instrument, at the monotonic time ``now``."""
+    def observe(self, now: float, components: tuple[Component, ...], kept_back: Mapping[str, KeptBack]) -> Period:
+        """Read every instrument, at the monotonic time ``now``.
+
+        ``kept_back`` are the groups of components that others of the ledger kept back in the period before.
+        """
         to_read = self._instruments
         channels = to_read.channels.read(now)
         delays = to_read.delays.read(now)
@@ -45,7 +49,7 @@ class Observer:
             host = None
         owed = self._thresholds.step(now, components, channels, delays, host)
         stalls = to_read.stalls.read(now, components, delays, anybody_suffers(now, channels, owed))
-        placements = to_read.levels.read(now, components, delays, self._actor.raised())
+        placements = to_read.levels.read(now, components, delays, self._actor.raised(), kept_back)
         forces, absent, gone = self._actor.look_at(components, placements)
         return Period(
             now,

@@ -112,12 +112,12 @@ def test_levels_are_found_from_the_kernels_accounts(tmp_path: Path, version: int
 
     delays = {"p": DelayReading("p", 0.1, 0.0, 10, 1.0)}
     account(1_000_000, 1_000_000)
-    assert "not known" in watch.read(10.0, [one], delays, [])["docker/p"].why
+    assert "not known" in watch.read(10.0, [one], delays, [], {})["docker/p"].why
     account(2_900_000, 1_100_000)
-    assert watch.read(11.0, [one], delays, [])["docker/p"].groups == ("docker",)
+    assert watch.read(11.0, [one], delays, [], {})["docker/p"].groups == ("docker",)
     (tmp_path / file).write_text("what\n")
-    assert watch.read(12.0, [one], delays, [])["docker/p"].groups == ("docker/p",)
-    assert "not known" in LevelWatch(CpuAccounts(version, None)).read(1.0, [one], delays, [])["docker/p"].why
+    assert watch.read(12.0, [one], delays, [], {})["docker/p"].groups == ("docker/p",)
+    assert "not known" in LevelWatch(CpuAccounts(version, None)).read(1.0, [one], delays, [], {})["docker/p"].why
 
 
 def test_what_is_much_is_told_by_the_processors_that_are_there_now(
@@ -131,7 +131,7 @@ def test_what_is_much_is_told_by_the_processors_that_are_there_now(
         monkeypatch.setattr(os, "cpu_count", lambda cpus=cpus: cpus)
         (tmp_path / "cpuacct.usage").write_text(f"{second * 500_000_000}\n")  # 0.4 CPUs beside docker
         (tmp_path / "docker/cpuacct.usage").write_text(f"{second * 100_000_000}\n")
-        levels.append(watch.read(float(second), [one], delays, [])["docker/p"].groups)
+        levels.append(watch.read(float(second), [one], delays, [], {})["docker/p"].groups)
     assert levels[1:] == [("docker",), ("docker/p",)]
 
 
@@ -148,9 +148,9 @@ def test_a_component_that_is_down_hides_no_level_from_the_others(tmp_path: Path)
 
     for second in range(3):
         account(second)
-        placed = watch.read(float(second), [here, down], delays, [])
+        placed = watch.read(float(second), [here, down], delays, [], {})
     assert placed["docker/p"].groups == ("docker",)
     (tmp_path / "docker/new").mkdir()
     (tmp_path / "docker/new/cpuacct.usage").write_text("5000000000\n")
     account(3)
-    assert watch.read(3.0, [here, down, new], delays, [])["docker/p"].groups == ("docker",)
+    assert watch.read(3.0, [here, down, new], delays, [], {})["docker/p"].groups == ("docker",)

@@ -135,7 +135,16 @@ BEYOND = of(
         "if self.beside is None and self.alone is not None:",
         "if self.alone is not None:",
     ),
-    ("beyond: what was enough for another threshold is enough", "one = replace(one, beside=None)", "pass"),
+    (
+        "beyond: what was enough for another threshold is enough",
+        "replace(one, beside=None, more_at",
+        "replace(one, more_at",
+    ),
+    (
+        "beyond: more than another threshold is more than this one",
+        "beside=None, more_at=-math.inf)",
+        "beside=None)",
+    ),
     ("beyond: begins beside neighbours at the default", "factor=first, beside=first", "beside=first"),
     ("beyond: goes down without caution", "surely = aim * (1 + CAUTION", "surely = aim * (1 + 0.0"),
     ("beyond: A leaves out the seconds since the last block", "max(0.0, now - inside[-1].time - longest)", "0.0"),

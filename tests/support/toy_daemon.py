@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.idle_groups import IdleGuard
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levels.cap import Capper
-from qioi.controller.levels.placement import Levels, Placement
+from qioi.controller.levels.placement import KeptBack, Levels, Placement
 from qioi.controller.levers.files import Files
 from qioi.controller.slicing import AnySlicer, NoSlicer
 from qioi.daemon.daemon import Daemon
@@ -130,9 +130,14 @@ class ToyLevels(ToyPart):
         self.levels = Levels()
 
     def read(
-        self, now: float, components: Iterable[Component], delays: Mapping[str, DelayReading], raised: Iterable[str]
+        self,
+        now: float,
+        components: Iterable[Component],
+        delays: Mapping[str, DelayReading],
+        raised: Collection[str],
+        kept_back: Mapping[str, KeptBack],
     ) -> dict[str, Placement]:
-        return self.levels.step(now, [one.cgroup for one in components], self.toy.used, 2, raised)
+        return self.levels.step(now, [one.cgroup for one in components], self.toy.used, 2, raised, kept_back)
 
     def siblings(self) -> Mapping[str, Mapping[str, int]]:
         return self.toy.siblings

@@ -13,7 +13,7 @@ from toy_host import ToyHost
 from qioi.controller.findings.contention import Contention
 from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.laws.thresholds import Threshold
-from qioi.controller.levels.placement import Placement
+from qioi.controller.levels.placement import KeptBack, Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
@@ -171,19 +171,40 @@ def test_over_a_second_it_counts_as_well() -> None:
     assert load.lasting.foreign == pytest.approx(0.41)
 
 
-def test_a_share_against_a_tenant_grows_by_a_tenth() -> None:
-    one = replace(period(50.0, 150.0), forces={"red0": InForce(2000, 1024, Placement(("g/red0",), ""))})
-    assert Contention(cpus=2).step(one, ()).limits["red0"].allows(2000, 1024) == 2200
+@pytest.mark.parametrize(
+    ("one", "burning", "groups"),
+    [
+        (period(50.0, 150.0), (), {"g/red0": {"g/blue0"}}),
+        (period(100.0, 100.0), ("red0",), {"g/blue0": {"g/red0"}, "g/both": {"g/red0"}}),
+        (period(50.0, 150.0), ("both",), {"g/red0": {"g/blue0", "g/both"}, "g/blue0": {"g/both"}}),
+        (period(100.0, 100.0), (), {}),
+    ],
+)
+def test_the_groups_that_keep_one_back(one: Period, burning: tuple[str, ...], groups: dict[str, set[str]]) -> None:
+    kept_back = Contention(cpus=2).step(one, burning).kept_back
+    assert {group: by.rivals for group, by in kept_back.items()} == groups
+    assert {group for group, by in kept_back.items() if by.by_tenants} == {"g/red0"} & ({*groups} - {*burning})
+
+
+@pytest.mark.parametrize(("kept_back", "share"), [(KeptBack(frozenset({"g/blue0"}), True), 2200), (None, 2000)])
+def test_a_share_against_a_tenant_grows_by_a_tenth(kept_back: KeptBack | None, share: int) -> None:
+    """From the second period on, in which the levels at which the two meet are known."""
+    place = Placement(("g/red0",), "", kept_back=kept_back)
+    one = replace(period(50.0, 150.0), forces={"red0": InForce(2000, 1024, place)})
+    assert Contention(cpus=2).step(one, ()).limits["red0"].allows(2000, 1024) == share
 
 
 @pytest.mark.parametrize("blue", [40, 48])
-def test_two_tenants_and_nobody_else(tmp_path: Path, blue: int) -> None:
+@pytest.mark.parametrize("inside", ["", "/container"])
+def test_two_tenants_and_nobody_else(tmp_path: Path, blue: int, inside: str) -> None:
     """On two CPUs red would need 1.2 for what it is owed, blue takes all that it gets and is owed ``blue`` of its 100.
 
-    If that is 40 both can have theirs, if it is 48 blue keeps its own.
+    If that is 40 both can have theirs, if it is 48 blue keeps its own. They compete in one group, or as pods do, of
+    which each has one container.
     """
     owed = {"red": {"threshold": 100}, "blue": {"threshold": blue}}
-    site = ToySite(tmp_path, [peer("red0", "g/red0", "red"), peer("blue0", "g/blue0", "blue")], channels=owed)
+    peers = [peer(f"{name}0", f"g/{name}0{inside}", name) for name in owed]
+    site = ToySite(tmp_path, peers, channels=owed)
     host = ToyHost(demand={"red0": 1.2, "blue0": 2.0}, noise=0.02)
     rates: dict[str, float] = {}
     weights = []
@@ -192,6 +213,9 @@ def test_two_tenants_and_nobody_else(tmp_path: Path, blue: int) -> None:
         delays, site.toy.host, _ = host.period(shares)
         rates = {"red": 100 * delays["red0"].run / 1.2, "blue": 100 * delays["blue0"].run / 2.0}
         site.toy.tps, site.toy.waits = rates, {name: (one.run, one.wait) for name, one in delays.items()}
+        all_of_it = sum(one.run for one in delays.values())
+        its = {f"g/{name}{part}": one.run for name, one in delays.items() for part in {"", inside}}
+        site.toy.used = {"": all_of_it, "g": all_of_it, **its}
         site.run(1)
         weights.append((site.weight("g/red0"), site.weight("g/blue0")))
     assert weights[-1][0] > 100

@@ -281,6 +281,8 @@ def test_a_raise_shows_that_neighbours_have_come_to_who_did_more_than_its_thresh
     known = Beyond(None, -20.0, OWED, 1.0, False, (Block(-1.0, 0),), more_at=-seconds, alone=2.5 * OWED)
     after = known.step(0.0, OWED, ChannelReading("red", None, 0.0, 0, 500), FULL)
     assert (after.factor is not None) is begun
+    other = known.step(0.0, 1.5 * OWED, ChannelReading("red", None, 0.0, 0, 500), FULL)
+    assert other.factor is None
     same = known.step(0.0, OWED, ChannelReading("red", None, 0.0, 0, 500), FULL._replace(in_force=1.0))
     assert same.factor is None
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.controller.levels.placement import Level, Levels, Placement, foreign_by_parent, place
+from qioi.controller.levels.placement import KeptBack, Level, Levels, Placement, foreign_by_parent, place
 from qioi.model.groups import branches, chain, parent_of
 
 PEER, ORDERER = "docker/peer", "docker/orderer"
@@ -174,8 +174,36 @@ def test_siblings_that_are_looked_at_together_are_placed_as_each_by_itself(
     foreign = foreign_by_parent(branches(groups), cores)
     placed = Levels().step(0.0, groups, cores, 2, raised)
     for group in groups:
-        above = tuple(Level(level, foreign.get(parent_of(level))) for level in chain(group)[1:])
-        assert placed[group] == place(group, foreign, above, 2, raised)
+        levels = tuple(Level(level, foreign.get(parent_of(level))) for level in chain(group))
+        assert placed[group] == place(levels, 2, raised)
+
+
+RED, BLUE = "kubepods/pod1/red", "kubepods/pod2/blue"
+
+
+@pytest.mark.parametrize(
+    ("rivals", "expected"),
+    [
+        ({}, RED),
+        ({RED: {BLUE}}, "kubepods/pod1"),  # they part at their pods
+        ({BLUE: {RED}}, RED),
+        ({RED: {"kubepods/pod1/beside"}}, RED),  # in the same pod
+        ({RED: {"other/group"}}, "kubepods/pod1"),  # outside of all pods, whose group is the kubelet's
+        ({RED: {f"{RED}/inside"}}, RED),  # its own
+        ({RED: {"kubepods/pod2"}}, RED),  # a component that has another one in it
+        ({RED: {"gone"}}, RED),
+    ],
+)
+def test_what_keeps_a_component_back_shows_a_level_too(rivals: dict[str, set[str]], expected: str) -> None:
+    groups = [RED, BLUE, "kubepods/pod1/beside", "kubepods/pod2", "other/group", f"{RED}/inside"]
+    cores = {RED: 0.1, f"{RED}/inside": 0.9, "kubepods/pod1/beside": 0.9, "other/group": 0.9}
+    cores |= {BLUE: 0.9, "kubepods/pod2": 0.9, "kubepods/pod1": 1.0, "kubepods": 1.9, "other": 0.9, "": 2.8}
+    against = {group: KeptBack(frozenset(others)) for group, others in rivals.items()}
+    placed = Levels().step(0.0, groups, cores, 2, [], against)[RED]
+    assert placed.groups == (expected,)
+    assert placed.kept_back == against.get(RED)
+    if expected != RED:
+        assert placed.why.startswith("work of others of 0.9 CPUs beside kubepods")
 
 
 @given(st.sets(NAMES, min_size=1, max_size=4), st.dictionaries(NAMES | st.just(""), st.floats(0, 8)))
