@@ -20,7 +20,7 @@ func (n *Node) Attend(stream streampb.Stream_AttendServer) error {
 	if first.Request == nil {
 		return status.Error(codes.InvalidArgument, "the first message has no request")
 	}
-	ch, msg, err := n.openRequest(first.Request)
+	ch, msg, err := n.openRequest(stream.Context(), first.Request)
 	if err != nil {
 		return followError(err)
 	}

@@ -31,6 +31,7 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 	group, ctx := errgroup.WithContext(stream.Context())
 	group.Go(func() error {
 		defer close(answers)
+		known := false
 		for {
 			env, err := stream.Recv()
 			if errors.Is(err, io.EOF) {
@@ -40,6 +41,10 @@ func (n *Node) Broadcast(stream ordererpb.AtomicBroadcast_BroadcastServer) error
 				return err
 			}
 			w := n.accept(env)
+			if !known && w.channel != nil { // a writer has signed it
+				known = true
+				n.strangers.Knows(ctx)
+			}
 			select {
 			case answers <- w:
 			case <-ctx.Done():

@@ -44,7 +44,7 @@ func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 }
 
 func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *commonpb.Envelope) (err error) {
-	ch, msg, err := n.openRequest(env)
+	ch, msg, err := n.openRequest(stream.Context(), env)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *comm
 }
 
 // openRequest checks a request for a channel's transactions, and its sender.
-func (n *Node) openRequest(env *commonpb.Envelope) (*channel, *protoutil.Message, error) {
+func (n *Node) openRequest(ctx context.Context, env *commonpb.Envelope) (*channel, *protoutil.Message, error) {
 	msg, err := protoutil.OpenEnvelope(env)
 	if err != nil {
 		return nil, nil, err
@@ -99,7 +99,11 @@ func (n *Node) openRequest(env *commonpb.Envelope) (*channel, *protoutil.Message
 	if err != nil {
 		return nil, nil, err
 	}
-	return ch, msg, checkSigned(ch.Bundle(), channelconfig.ChannelReaders, msg)
+	if err := checkSigned(ch.Bundle(), channelconfig.ChannelReaders, msg); err != nil {
+		return nil, nil, err
+	}
+	n.strangers.Knows(ctx)
+	return ch, msg, nil
 }
 
 // admits checks that a reader may go on.
@@ -131,7 +135,7 @@ func (ch *channel) untilBlock(ctx context.Context, number uint64, behavior order
 
 // Follow serves transactions as they are ordered, and the seals between them, without end.
 func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServer) error {
-	ch, msg, err := n.openRequest(env)
+	ch, msg, err := n.openRequest(stream.Context(), env)
 	if err != nil {
 		return followError(err)
 	}

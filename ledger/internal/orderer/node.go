@@ -34,6 +34,8 @@ const (
 	messageSlack = 4 << 20
 	maxStreams   = 1024
 	minPing      = 5 * time.Second
+	// leastOfStrangers is what clients that are not known may have sent in all, however small a channel's transactions are.
+	leastOfStrangers = 256 << 20
 )
 
 // Node is an orderer.
@@ -51,12 +53,14 @@ type Node struct {
 	channels    map[string]*channel
 	remotes     *remotes
 	unheard     unheard
+	strangers   *serving.Strangers
 	maxMessage  int // maxMessage is the largest that this node takes as a server
 }
 
 // Open claims the node's addresses and recovers its channels; Run serves.
 func Open(cfg *nodeconfig.Config) (_ *Node, err error) {
 	n := &Node{cfg: cfg, channels: map[string]*channel{}}
+	n.strangers = serving.NewStrangers(leastOfStrangers, n.mostOfStrangers)
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s: %w", cfg.Name, errors.Join(err, n.close()))
@@ -106,6 +110,14 @@ func (ch *channel) mostTaken() int {
 	return channelconfig.MostBytes(o.ConsensusType)
 }
 
+// mostOfStrangers has two of them bring the largest transaction that a channel allows.
+func (n *Node) mostOfStrangers() (most int) {
+	for _, ch := range n.channels {
+		most = max(most, 2*ch.largest())
+	}
+	return most
+}
+
 // Run serves until ctx ends, or until log or ledger of a channel fail: then the
 // node stops rather than promise what it cannot keep.
 func (n *Node) Run(ctx context.Context) error {
@@ -116,7 +128,8 @@ func (n *Node) Run(ctx context.Context) error {
 		group.Go(func() error { return ch.run(ctx) })
 	}
 	group.Go(func() error { return n.ops.Serve(ctx) })
-	group.Go(func() error { return serving.Serve(ctx, server, wire.New(n.cfg.WireGap).Listener(n.listener)) })
+	listener := n.strangers.Listener(wire.New(n.cfg.WireGap).Listener(n.listener))
+	group.Go(func() error { return serving.Serve(ctx, server, listener) })
 	log.Infof("%s serves %d channel(s) at %s", n.cfg.Name, len(n.channels), n.listener.Addr())
 	n.ops.SetReady()
 	err := group.Wait()

@@ -26,6 +26,10 @@ func (n *Node) Step(stream ordererpb.Cluster_StepServer) error {
 	if n.certificate != nil && certificate == nil {
 		return status.Error(codes.Unauthenticated, "a TLS client certificate of a consenter is accepted")
 	}
+	known := n.hears(certificate)
+	if known {
+		n.strangers.Knows(stream.Context())
+	}
 	answers := make(chan *ordererpb.SubmitResponse, refusedWindow)
 	group, ctx := errgroup.WithContext(stream.Context())
 	group.Go(func() error {
@@ -51,6 +55,10 @@ func (n *Node) Step(stream ordererpb.Cluster_StepServer) error {
 			}
 			if err := n.step(certificate, request, answers); err != nil {
 				return err
+			}
+			if !known { // it has become a consenter meanwhile
+				known = true
+				n.strangers.Knows(ctx)
 			}
 		}
 	})
