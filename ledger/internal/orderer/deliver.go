@@ -20,7 +20,7 @@ import (
 // Deliver serves sealed blocks for signed SeekInfo envelopes, Fabric's way.
 func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 	defer n.metrics.delivered.Stream()()
-	for {
+	for counted := false; ; {
 		env, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -28,7 +28,18 @@ func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 		if err != nil {
 			return err
 		}
-		err = n.deliver(stream, env)
+		ch, msg, err := n.openRequest(stream.Context(), env)
+		if err == nil && !counted {
+			counted = true
+			leave, err := n.enter(stream.Context(), "/orderer.AtomicBroadcast")
+			if err != nil {
+				return err
+			}
+			defer leave()
+		}
+		if err == nil {
+			err = n.deliver(stream, ch, msg)
+		}
 		if stream.Context().Err() != nil {
 			return stream.Context().Err()
 		}
@@ -43,11 +54,15 @@ func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 	}
 }
 
-func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, env *commonpb.Envelope) (err error) {
-	ch, msg, err := n.openRequest(stream.Context(), env)
-	if err != nil {
-		return err
+// enter counts a reader's stream. Other consenters are no readers: who reads must not keep them from what they lack.
+func (n *Node) enter(ctx context.Context, service string) (leave func(), err error) {
+	if certificate := peerCertificate(ctx); certificate != nil && n.hears(certificate) {
+		return func() {}, nil
 	}
+	return n.readers.Enter(service)
+}
+
+func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, ch *channel, msg *protoutil.Message) (err error) {
 	sent, end := n.metrics.delivered.Request(ch.name, "block")
 	defer func() { end(err == nil) }()
 	var seek ordererpb.SeekInfo
@@ -139,6 +154,11 @@ func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServe
 	if err != nil {
 		return followError(err)
 	}
+	leave, err := n.enter(stream.Context(), "/qioi.stream.Stream")
+	if err != nil {
+		return err
+	}
+	defer leave()
 	var position streampb.Position
 	if err := protoutil.Unmarshal(msg.Data, &position); err != nil {
 		return followError(err)

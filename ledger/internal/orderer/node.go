@@ -54,6 +54,7 @@ type Node struct {
 	remotes     *remotes
 	unheard     unheard
 	strangers   *serving.Strangers
+	readers     serving.Readers
 	maxMessage  int // maxMessage is the largest that this node takes as a server
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -31,7 +30,6 @@ var log = ops.Logger("peer.deliver")
 const readers = channelconfig.ApplicationReaders
 
 const (
-	maxStreams = 2500 // Fabric's default, of readers
 	// firstRequest is how long a client may take to ask. Until it has, it is nobody.
 	firstRequest = 10 * time.Second
 	// maxUnasked is how many streams of one connection may take as long; firstOfMany is how long the others may take. Who
@@ -40,10 +38,7 @@ const (
 	firstOfMany = time.Second
 )
 
-var (
-	errTooMany = status.Errorf(codes.ResourceExhausted, "too many requests for /protos.Deliver, exceeding concurrency limit (%d)", maxStreams)
-	errUnasked = status.Errorf(codes.ResourceExhausted, "no request within %s, beside %d streams of this connection that have asked for nothing yet", firstOfMany, maxUnasked)
-)
+var errUnasked = status.Errorf(codes.ResourceExhausted, "no request within %s, beside %d streams of this connection that have asked for nothing yet", firstOfMany, maxUnasked)
 
 // Chain is what the service needs of a channel.
 type Chain interface {
@@ -59,7 +54,7 @@ type Service struct {
 	peerpb.UnimplementedDeliverServer
 	channel func(id string) Chain // nil when the peer has not joined
 	counts  *serving.Delivered
-	streams atomic.Int64 // of readers
+	readers serving.Readers
 	unasked unasked
 }
 
@@ -118,10 +113,11 @@ func (s *Service) serve(st stream, as shape) error {
 		if err == nil && !counted {
 			counted = true
 			hasAsked()
-			defer s.streams.Add(-1)
-			if s.streams.Add(1) > maxStreams {
-				return errTooMany
+			leave, err := s.readers.Enter("/protos.Deliver")
+			if err != nil {
+				return err
 			}
+			defer leave()
 		}
 		if err == nil {
 			code, err = s.answer(st, r, as)

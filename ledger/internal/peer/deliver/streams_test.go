@@ -18,6 +18,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/serving"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -73,19 +74,26 @@ func TestWhoHasNotAskedTakesNoPlace(t *testing.T) {
 	good, _, err := protoutil.NewEnvelope(commonpb.HeaderType_DELIVER_SEEK_INFO, peertest.Channel, w.Signer("Org1MSP", "client"), nil, seek)
 	require.NoError(t, err)
 
-	s.streams.Store(maxStreams)
+	leave := func() {}
+	for range serving.MostReaders {
+		leave, err = s.readers.Enter("")
+		require.NoError(t, err)
+	}
 	refused := &asking{ctx: t.Context(), requests: []*commonpb.Envelope{{}}}
 	require.NoError(t, s.serve(refused, blocks))
 	require.Len(t, refused.sent, 1)
 	assert.Equal(t, commonpb.Status_BAD_REQUEST, refused.sent[0].GetStatus())
 	err = s.serve(&asking{ctx: t.Context(), requests: []*commonpb.Envelope{good}}, blocks)
 	assert.Equal(t, codes.ResourceExhausted, status.Code(err))
+	assert.ErrorContains(t, err, "too many requests for /protos.Deliver, exceeding concurrency limit (2500)")
 
-	s.streams.Store(maxStreams - 1)
+	leave()
 	twice := &asking{ctx: t.Context(), requests: []*commonpb.Envelope{good, good}}
 	require.NoError(t, s.serve(twice, blocks), "a stream counts once")
 	assert.Len(t, twice.sent, 4, "a block and a status each")
-	assert.EqualValues(t, maxStreams-1, s.streams.Load())
+	leave, err = s.readers.Enter("")
+	require.NoError(t, err, "it has left")
+	leave()
 	assert.Empty(t, s.unasked.of)
 
 	reading := &asking{ctx: t.Context(), requests: []*commonpb.Envelope{good}, sending: func() {
