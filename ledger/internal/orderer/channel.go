@@ -46,9 +46,10 @@ type channel struct {
 	signer  protoutil.Signer
 	metrics *metrics
 
-	turns    turns   // of the goroutine that fetches blocks
-	answers  answers // of the same
-	asked    turns   // of the goroutine that watches whether this orderer has been removed
+	answers  answers // of the goroutine that fetches blocks
+	turns    turns   // of the same, and of the sources that it asks: guarded by fetching
+	fetching sync.Mutex
+	asked    turns // of the goroutine that watches whether this orderer has been removed
 	group    atomic.Pointer[group]
 	grouping sync.Mutex // held to change group
 	ahead    *ahead     // guarded by grouping; nil: none is known

@@ -169,42 +169,54 @@ func (ch *channel) knowsAsConsenter(address string) bool {
 // followWhile fetches blocks for as long as an orderer sends some and none has made this one a consenter.
 func (ch *channel) followWhile(ctx context.Context, address string) error {
 	seek := &ordererpb.SeekInfo{Start: seekNumber(ch.Height()), Stop: seekNumber(math.MaxUint64)}
-	return ch.importWhile(ctx, address, seek, func() bool { return !ch.named() })
+	_, err := ch.importWhile(ctx, address, seek, func() bool { return !ch.named() })
+	return err
 }
 
 // importWhile appends an orderer's blocks for as long as it has more of them and they are wanted. One that sends nothing is
 // left: it may be frozen. So is any other after a while, for one that wants to keep this orderer behind may send some, and one
 // that sends little of a block before that.
-func (ch *channel) importWhile(ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool) error {
-	before := ch.Height()
-	ctx, turn := ch.turns.begin(ctx, address, before, ch.largestEver())
+// Brought says whether any was new: a rival may have had it before.
+func (ch *channel) importWhile(
+	ctx context.Context, address string, seek *ordererpb.SeekInfo, wanted func() bool,
+) (brought bool, err error) {
+	next := seek.Start.GetSpecified().GetNumber()
+	ch.fetching.Lock()
+	ctx, turn := ch.turns.begin(ctx, address, next, ch.largestEver())
+	ch.fetching.Unlock()
 	defer turn.end()
-	err := ch.deliver(ctx, address, seek, turn.heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
-		for wanted() {
-			if err := ch.importNext(stream); err != nil {
+	err = ch.deliver(ctx, address, seek, turn.heard, func(stream ordererpb.AtomicBroadcast_DeliverClient) error {
+		for ; wanted(); next++ {
+			appended, err := ch.importNext(stream, next)
+			if err != nil {
 				return err
 			}
-			turn.again()
+			if appended {
+				brought = true
+				turn.again()
+			}
 		}
 		return nil
 	})
 	cause := context.Cause(ctx)
 	switch {
 	case err == nil || errors.Is(err, chain.ErrOwn):
-		return err
-	case errors.Is(cause, errLate) && ch.Height() > before:
-		return err // it was no fault
+		return brought, err
+	case errors.Is(cause, errLate) && brought:
+		return brought, err // it was no fault
 	}
+	ch.fetching.Lock()
+	defer ch.fetching.Unlock()
 	ch.turns.judge(address, cause, ch.largestEver())
 	switch {
 	case errors.Is(cause, errSilent):
-		return errSilent
+		return brought, errSilent
 	case errors.Is(cause, errSlow):
-		return fmt.Errorf("block %d: %w", ch.Height(), errSlow)
+		return brought, fmt.Errorf("block %d: %w", next, errSlow)
 	case errors.Is(cause, errLate):
-		return fmt.Errorf("block %d did not come within its turn of %s: %w", before, turn.length, err)
+		return brought, fmt.Errorf("block %d did not come within its turn of %s: %w", next, turn.length, err)
 	}
-	return err
+	return brought, err
 }
 
 const followPause = 200 * time.Millisecond
@@ -224,7 +236,7 @@ func (ch *channel) named() bool {
 	return ch.kind.Log.External || id != 0 && !hasLeft(ch.partDir(id))
 }
 
-// CatchUp implements consensus.Host: it asks one orderer after the other
+// CatchUp implements consensus.Host: it asks the other orderers
 // until it has the blocks.
 func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 	for ch.Height() < height {
@@ -233,14 +245,8 @@ func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 		}
 		ch.answers.begin()
 		before := ch.Height()
-		for _, address := range ch.turns.sort(ch.sources()) {
-			err := ch.catchUpFrom(ctx, address, height)
-			if ch.Height() >= height || errors.Is(err, chain.ErrOwn) {
-				return err
-			}
-			if err != nil {
-				ch.answers.add(address, err)
-			}
+		if err := ch.catchUpFromAny(ctx, ch.turns.sort(ch.sources()), height); ch.Height() >= height || errors.Is(err, chain.ErrOwn) {
+			return err
 		}
 		brought := ch.Height() > before
 		if !brought && ctx.Err() == nil {
@@ -249,19 +255,6 @@ func (ch *channel) CatchUp(ctx context.Context, height uint64) error {
 		ch.answers.pause(ctx, catchUpPause, brought)
 	}
 	return nil
-}
-
-// catchUpFrom asks one orderer for blocks. It errs where that one has given none: the end of its turn is no fault. So it
-// does where this orderer's own ledger fails.
-func (ch *channel) catchUpFrom(ctx context.Context, address string, height uint64) error {
-	before := ch.Height()
-	err := ch.importWhile(ctx, address, &ordererpb.SeekInfo{
-		Start: seekNumber(before), Stop: seekNumber(height - 1), Behavior: ordererpb.SeekInfo_FAIL_IF_NOT_READY,
-	}, func() bool { return ch.Height() < height })
-	if ch.Height() > before && !errors.Is(err, chain.ErrOwn) {
-		return nil
-	}
-	return err
 }
 
 const catchUpPause = 50 * time.Millisecond
@@ -313,21 +306,26 @@ func (ch *channel) deliver(ctx context.Context, address string, seek *ordererpb.
 	return read(stream)
 }
 
-// importNext appends the next block.
-func (ch *channel) importNext(stream ordererpb.AtomicBroadcast_DeliverClient) error {
+// importNext appends a source's next block, unless another source has brought it meanwhile.
+func (ch *channel) importNext(stream ordererpb.AtomicBroadcast_DeliverClient, number uint64) (appended bool, err error) {
 	block, err := receive(stream)
+	ch.fetching.Lock()
+	defer ch.fetching.Unlock()
+	if err == nil && block.GetHeader().GetNumber() == number && number < ch.Height() {
+		return false, nil
+	}
 	if err == nil {
 		err = ch.Import(block)
 	}
 	if err != nil {
-		return fmt.Errorf("after block %d: %w", ch.Height()-1, err)
+		return false, fmt.Errorf("after block %d: %w", ch.Height()-1, err)
 	}
 	ch.waiting.ordered(block.GetData().GetData()) // no entry of the log brings them
 	if ch.Bundle() != ch.group.Load().bundle {
 		ch.regroup()
 	}
 	ch.metrics.ordered(ch.name, 0, ch.Height())
-	return nil
+	return true, nil
 }
 
 func receive(stream ordererpb.AtomicBroadcast_DeliverClient) (*commonpb.Block, error) {
