@@ -123,7 +123,10 @@ func (ch *channel) openPart() error {
 	g := ch.group.Load()
 	if !ch.named() {
 		log.Infof("[channel: %s] %s is not one of the %d consenters and follows them", ch.name, ch.owner.cfg.Name, len(g.members))
-		return nil
+		return ch.noteFollowing()
+	}
+	if err := unmarkFollower(ch.dir); err != nil {
+		return err
 	}
 	consenter, err := ch.kind.Open(consensus.Settings{
 		Channel: ch.name, ID: g.id, Founders: ch.founders, Dir: ch.partDir(g.id),
@@ -135,6 +138,17 @@ func (ch *channel) openPart() error {
 	}
 	ch.taking.Store(&membership{consenter, make(chan struct{})})
 	return nil
+}
+
+// noteFollowing marks the folder of an orderer that follows from the first block on.
+func (ch *channel) noteFollowing() error {
+	if ch.kind.Votes == nil || ch.Height() > 1 {
+		return nil
+	}
+	if parts, err := partsIn(ch.kind, ch.dir); err != nil || len(parts) > 0 {
+		return err
+	}
+	return markFollower(ch.dir)
 }
 
 // partDir is the folder of a consenter's files. A consenter that is added again has another id, and begins anew.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 )
@@ -36,7 +38,8 @@ func (n *Node) foundersOf(o *channelconfig.Orderer) founders {
 
 // othersMend is for orderers whose blocks a quorum signs: the others have them, as has the log that they agree on. An orderer
 // without its votes could cast them again, otherwise. One that has only followed has none: it is no founder, and the seals
-// say that there has been no other configuration. Where there has, this may be a consenter whose votes are lost.
+// say that there has been no other configuration, or a mark says that it has followed since it had no block. Where neither
+// does, this may be a consenter whose votes are lost.
 func othersMend(kind *consensus.Kind, dir string, first founders, lost blockfile.Lost) error {
 	seals, err := sealsOf(kind, first, lost)
 	if err != nil {
@@ -49,10 +52,35 @@ func othersMend(kind *consensus.Kind, dir string, first founders, lost blockfile
 	if own.alone(seals.newest) {
 		return errors.New("no other orderer has the channel's blocks")
 	}
-	if len(own.folders) == 0 && first.id == 0 && seals.founding {
+	if len(own.folders) == 0 && first.id == 0 && (seals.founding || hasOnlyFollowed(dir)) {
 		return nil
 	}
 	return own.vote(seals)
+}
+
+// followerFile in a channel's folder says that the orderer has followed since its first block, and had no votes.
+const followerFile = "follower"
+
+// markFollower is for a folder that has the channel's first block alone.
+func markFollower(dir string) error {
+	return durable.Replace(dir, followerFile, nil, func(*durable.Writer) error { return nil })
+}
+
+func hasOnlyFollowed(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, followerFile))
+	return err == nil
+}
+
+// unmarkFollower is durable before there can be a vote: a folder of votes may get lost later, and the mark must not excuse it.
+func unmarkFollower(dir string) error {
+	err := os.Remove(filepath.Join(dir, followerFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return durable.SyncDir(dir)
 }
 
 var errNoVotes = errors.New("this orderer has no votes of the channel")

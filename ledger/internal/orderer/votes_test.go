@@ -128,3 +128,40 @@ func TestOneThatHasOnlyFollowedHasNoVotesToLose(t *testing.T) {
 		}
 	}
 }
+
+// TestAMarkSaysWhoHasOnlyFollowed, also where there have been other configurations. A founder's own seals say more.
+func TestAMarkSaysWhoHasOnlyFollowed(t *testing.T) {
+	lost := blockfile.Lost{Block: 2, Seals: []*commonpb.Block{sealOf(t, 3, 2, channelconfig.Membership{IDs: []uint64{1, 2, 3, 4, 5}, Next: 6})}}
+	dir := t.TempDir()
+	require.ErrorContains(t, mends(&replica.PBFT, dir, founders{4, 0}, lost), "no votes")
+	require.NoError(t, markFollower(dir))
+	require.NoError(t, mends(&replica.PBFT, dir, founders{4, 0}, lost))
+	require.ErrorContains(t, mends(&replica.PBFT, dir, founders{4, 1}, lost), "no votes")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "bft-5"), 0o755))
+	require.ErrorContains(t, mends(&replica.PBFT, dir, founders{4, 0}, lost), "no votes")
+	require.NoError(t, unmarkFollower(dir))
+	require.NoError(t, unmarkFollower(dir))
+	require.False(t, hasOnlyFollowed(dir))
+}
+
+// TestTheMarkIsMadeBeforeTheFirstBlockAndGoesBeforeTheFirstVote.
+func TestTheMarkIsMadeBeforeTheFirstBlockAndGoesBeforeTheFirstVote(t *testing.T) {
+	c := newCluster(t, bftOf(4))
+	node := c.open(0)
+	own := node.channels[ch]
+	require.False(t, hasOnlyFollowed(own.dir), "a founder")
+	require.NoError(t, own.noteFollowing())
+	require.False(t, hasOnlyFollowed(own.dir), "it has a folder of votes")
+	require.NoError(t, markFollower(own.dir))
+	require.NoError(t, own.openPart())
+	require.False(t, hasOnlyFollowed(own.dir), "it may vote from now on")
+	require.NoError(t, node.close())
+
+	node = c.open(1)
+	defer func() { require.NoError(t, node.close()) }()
+	follower := node.channels[ch]
+	require.NoError(t, os.RemoveAll(follower.partDir(2)))
+	c.unname(node, 1)
+	require.NoError(t, follower.openPart())
+	require.True(t, hasOnlyFollowed(follower.dir))
+}
