@@ -14,14 +14,14 @@ import (
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
-// Where orderers may lie, one more than may must give the same configuration: then a correct one is among them. A seal alone
-// would not do: whose seal counts stands in the configuration itself. Where too few of the network's orderers agree, seals from
-// the channel's first block on say which of them are left (narrow).
+// Where orderers may lie, one more than may must give the same configuration: then a correct one is among them. A seal would
+// not do: whose seal counts stands in the configuration itself.
 
 // slow is how long the other orderers may take once enough agree: one of them may have a newer configuration.
 const slow = time.Second
 
-// leaveNetwork is what to do about orderers that count among the network's and will not answer again, where no seals say so.
+// leaveNetwork is what to do about orderers that count among the network's and will not answer again. The tool must not find
+// out by itself which these are: who orders stands in the configuration, of which one orderer's word says nothing.
 const leaveNetwork = `orderers that were removed for good and stopped must leave "nodes" in ` + network.FileName
 
 // answered is one orderer's configuration.
@@ -65,9 +65,6 @@ func (c *client) agreed(ctx context.Context) (*current, error) {
 		case <-late:
 			return best, nil
 		}
-	}
-	if best == nil {
-		best = c.narrow(ctx, all)
 	}
 	if best == nil {
 		return nil, c.disagreement(all)

@@ -41,7 +41,6 @@ type client struct {
 	need      int // need is how many of them must say the same: one where none lies
 	creds     credentials.TransportCredentials
 	signer    protoutil.Signer
-	genesis   *channelconfig.Bundle // genesis is the channel's first configuration; nil: the folder does not have it
 }
 
 func newClient(channel string, addresses []string, need int, tlsCA string, signer protoutil.Signer) (*client, error) {

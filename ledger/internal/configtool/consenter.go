@@ -70,11 +70,10 @@ func (o *options) removeConsenter() *cobra.Command {
 	return cmd
 }
 
-// remind says of an orderer that no longer orders that the tool goes on to count it, where it counts orderers and has no first
-// block to prove by who is left.
+// remind says of an orderer that no longer orders that the tool goes on to count it, where it counts orderers.
 func (o *options) remind(cmd *cobra.Command, address string) error {
 	_, c, err := o.open()
-	if err != nil || c.need == 1 || c.genesis != nil || !slices.Contains(c.addresses, address) {
+	if err != nil || c.need == 1 || !slices.Contains(c.addresses, address) {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s goes on to count among the %d orderers that are asked: %s\n", address, len(c.addresses), leaveNetwork)

@@ -1,7 +1,6 @@
 package configtool
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
-	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/setup"
 )
 
@@ -123,15 +121,7 @@ func (f *folder) client(channel string, signer *identity.SigningIdentity) (*clie
 	}
 	// The folder says what orderers these are: they themselves might lie about it.
 	need := channelconfig.Answers(setup.ConsensusType(f.Consenter), len(addresses))
-	c, err := newClient(channel, addresses, need, tlsCA, signer)
-	if err != nil || need == 1 {
-		return c, err
-	}
-	_, c.genesis, err = nodeconfig.Channel{Name: channel, Genesis: filepath.Join(f.dir, "channels", channel+".block")}.GenesisBlock()
-	if errors.Is(err, os.ErrNotExist) {
-		return c, nil
-	}
-	return c, err
+	return newClient(channel, addresses, need, tlsCA, signer)
 }
 
 // readOrganisation reads a folder "msp" as Fabric lays it out: cacerts and tlscacerts.
