@@ -13,6 +13,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
+	"github.com/qioi/qioi/ledger/pb/msppb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -31,7 +32,7 @@ func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 		ch, msg, err := n.openRequest(stream.Context(), env)
 		if err == nil && !counted {
 			counted = true
-			leave, err := n.enter(stream.Context(), "/orderer.AtomicBroadcast")
+			leave, err := n.enter(stream.Context(), "/orderer.AtomicBroadcast", msg)
 			if err != nil {
 				return err
 			}
@@ -55,11 +56,15 @@ func (n *Node) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 }
 
 // enter counts a reader's stream. Other consenters are no readers: who reads must not keep them from what they lack.
-func (n *Node) enter(ctx context.Context, service string) (leave func(), err error) {
+func (n *Node) enter(ctx context.Context, service string, request *protoutil.Message) (leave func(), err error) {
 	if certificate := peerCertificate(ctx); certificate != nil && n.hears(certificate) {
 		return func() {}, nil
 	}
-	return n.readers.Enter(service)
+	var creator msppb.SerializedIdentity
+	if err := protoutil.Unmarshal(request.Signature.Creator, &creator); err != nil {
+		return nil, err
+	}
+	return n.readers.Enter(service, creator.Mspid)
 }
 
 func (n *Node) deliver(stream ordererpb.AtomicBroadcast_DeliverServer, ch *channel, msg *protoutil.Message) (err error) {
@@ -154,7 +159,7 @@ func (n *Node) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServe
 	if err != nil {
 		return followError(err)
 	}
-	leave, err := n.enter(stream.Context(), "/qioi.stream.Stream")
+	leave, err := n.enter(stream.Context(), "/qioi.stream.Stream", msg)
 	if err != nil {
 		return err
 	}

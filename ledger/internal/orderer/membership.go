@@ -265,7 +265,7 @@ func (ch *channel) sources() (out []string) {
 	g := ch.group.Load()
 	own := ch.owner.cfg.KnownAs()
 	for id, m := range g.members {
-		if id != g.id && m.address != own {
+		if id != g.id && m.address != own && !slices.Contains(out, m.address) { // one that was added again has two ids
 			out = append(out, m.address)
 		}
 	}
@@ -311,7 +311,11 @@ func (ch *channel) importNext(stream ordererpb.AtomicBroadcast_DeliverClient, nu
 	block, err := receive(stream)
 	ch.fetching.Lock()
 	defer ch.fetching.Unlock()
-	if err == nil && block.GetHeader().GetNumber() == number && number < ch.Height() {
+	// One that sends another block than the next could take this ledger beyond what is asked of two sources.
+	if err == nil && block.GetHeader().GetNumber() != number {
+		err = fmt.Errorf("block %d in place of block %d", block.GetHeader().GetNumber(), number)
+	}
+	if err == nil && number < ch.Height() {
 		return false, nil
 	}
 	if err == nil {

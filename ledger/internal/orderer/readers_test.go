@@ -30,7 +30,7 @@ func TestReadersAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	var leave func()
 	for range serving.MostReaders - 1 {
-		leave, err = node.readers.Enter("")
+		leave, err = node.readers.Enter("", "")
 		require.NoError(t, err)
 	}
 

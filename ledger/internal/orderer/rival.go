@@ -11,7 +11,7 @@ import (
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 )
 
-// rivalAfter is how long one source is asked alone. One at 1 Mbit/s, or one that lies and trickles, would keep this orderer
+// rivalAfter is how long one source that brings no block is asked alone. One at 1 Mbit/s, or one that lies and trickles, would keep this orderer
 // behind for its whole turn otherwise, which is long where a block is large.
 const rivalAfter = 2 * time.Second
 
@@ -30,6 +30,7 @@ func (ch *channel) catchUpFromAny(ctx context.Context, addresses []string, heigh
 	}
 	ended, running, asked := make(chan answer), map[string]bool{}, 0 // running: whether it was asked for the first time
 	var soon <-chan time.Time
+	var had uint64 // had is the height when soon began
 	ask := func() {
 		address := addresses[asked%len(addresses)]
 		if _, is := running[address]; is {
@@ -41,7 +42,7 @@ func (ch *channel) catchUpFromAny(ctx context.Context, addresses []string, heigh
 		go func() { ended <- answer{address, ch.catchUpFrom(ctx, address, height)} }()
 		// Two share this orderer's link, which may itself be slow: after a round without a block each is asked alone.
 		if ch.answers.vain%2 == 0 {
-			soon = time.After(rivalAfter)
+			soon, had = time.After(rivalAfter), ch.Height()
 		}
 	}
 	for late, over := false, false; ; {
@@ -56,7 +57,11 @@ func (ch *channel) catchUpFromAny(ctx context.Context, addresses []string, heigh
 		}
 		select {
 		case <-soon:
-			soon, late = nil, true
+			if height := ch.Height(); height > had { // it brings blocks, and another one would bring the same
+				soon, had = time.After(rivalAfter), height
+			} else {
+				soon, late = nil, true
+			}
 		case a := <-ended:
 			delete(running, a.address)
 			switch {

@@ -73,14 +73,10 @@ func hasOnlyFollowed(dir string) bool {
 
 // unmarkFollower is durable before there can be a vote: a folder of votes may get lost later, and the mark must not excuse it.
 func unmarkFollower(dir string) error {
-	err := os.Remove(filepath.Join(dir, followerFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	if err := os.Remove(filepath.Join(dir, followerFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return durable.SyncDir(dir)
+	return durable.SyncDir(dir) // it may have been removed before a crash
 }
 
 var errNoVotes = errors.New("this orderer has no votes of the channel")

@@ -18,7 +18,7 @@ type Strangers struct {
 	most  func() int
 
 	mu     sync.Mutex
-	open   map[string]*stranger // open has those that are no one's yet, by the client's address and port
+	open   map[string]*stranger // open has those that are no one's yet, by both ends' addresses
 	bytes  int64                // bytes have come over all of these
 	warned bool
 }
@@ -40,10 +40,12 @@ func (s *Strangers) Knows(ctx context.Context) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.open[from.Addr.String()]; c != nil {
+	if c := s.open[key(from.Addr, from.LocalAddr)]; c != nil {
 		s.remove(c)
 	}
 }
+
+func key(remote, local net.Addr) string { return remote.String() + " " + local.String() }
 
 // remove is called with the lock held.
 func (s *Strangers) remove(c *stranger) {
@@ -57,7 +59,7 @@ func (s *Strangers) remove(c *stranger) {
 // came counts bytes, and closes what is too much.
 func (s *Strangers) came(c *stranger, bytes int) {
 	for _, most := range s.count(c, int64(bytes)) {
-		_ = most.Conn.Close()
+		go func() { _ = most.Conn.Close() }() // what is gathered for it may be written first
 	}
 }
 
@@ -81,7 +83,7 @@ func (s *Strangers) count(c *stranger, bytes int64) (over []*stranger) {
 		if !s.warned {
 			s.warned = true
 			log.Warnf("more than %d bytes have come over connections of clients that are not known: that of %s, with %d bytes, is closed (said once)",
-				max(s.least, int64(s.most())), most.address, most.bytes)
+				max(s.least, int64(s.most())), most.RemoteAddr(), most.bytes)
 		}
 	}
 	return over
@@ -98,7 +100,7 @@ func (l *strangersListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &stranger{Conn: raw, of: l.of, address: raw.RemoteAddr().String()}
+	c := &stranger{Conn: raw, of: l.of, address: key(raw.RemoteAddr(), raw.LocalAddr())}
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	if dead := l.of.open[c.address]; dead != nil { // its client has reset it, and nobody has closed it yet

@@ -113,7 +113,7 @@ func (s *Service) serve(st stream, as shape) error {
 		if err == nil && !counted {
 			counted = true
 			hasAsked()
-			leave, err := s.readers.Enter("/protos.Deliver")
+			leave, err := s.readers.Enter("/protos.Deliver", "")
 			if err != nil {
 				return err
 			}

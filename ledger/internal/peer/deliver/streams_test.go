@@ -76,7 +76,7 @@ func TestWhoHasNotAskedTakesNoPlace(t *testing.T) {
 
 	leave := func() {}
 	for range serving.MostReaders {
-		leave, err = s.readers.Enter("")
+		leave, err = s.readers.Enter("", "")
 		require.NoError(t, err)
 	}
 	refused := &asking{ctx: t.Context(), requests: []*commonpb.Envelope{{}}}
@@ -91,7 +91,7 @@ func TestWhoHasNotAskedTakesNoPlace(t *testing.T) {
 	twice := &asking{ctx: t.Context(), requests: []*commonpb.Envelope{good, good}}
 	require.NoError(t, s.serve(twice, blocks), "a stream counts once")
 	assert.Len(t, twice.sent, 4, "a block and a status each")
-	leave, err = s.readers.Enter("")
+	leave, err = s.readers.Enter("", "")
 	require.NoError(t, err, "it has left")
 	leave()
 	assert.Empty(t, s.unasked.of)
