@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Set
+from functools import cache
+from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -22,7 +24,8 @@ from qioi.controller.laws.law import Seen
 from qioi.controller.laws.need import FOREIGN, IDLE, is_active, is_below, shortfall
 from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.laws.thresholds import AUTO, Threshold
-from qioi.controller.levels.placement import KeptBack
+from qioi.controller.levels.placement import STEP, KeptBack
+from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.model import Component, HostLoad, Role
 from qioi.model.groups import chain
@@ -33,10 +36,11 @@ Cpus = frozenset[int]
 #: The CPUs of what may run on all, or of what nobody has asked.
 ANYWHERE: Cpus = frozenset()
 
-#: What a share is multiplied by at most in a period, against a tenant: a larger step would take the tenant below its T.
-STEP = 1.1
 
 TENANT = "another channel has more than it is owed, and this one less"
+EASED = "another channel has less than it is owed, and this one was raised against others"
+#: Sets of channels whose rivals are looked for among the levels, in one period: for each, all components are asked.
+MOST_SETS = 16
 
 
 class Rivals(Struct, frozen=True):
@@ -50,6 +54,14 @@ class Rivals(Struct, frozen=True):
     kept_back: Mapping[str, KeptBack] = field(default_factory=dict)
 
 
+class Back(NamedTuple):
+    """The channels that tenants keep one from serving; whether nobody else keeps it back; whether it is raised now."""
+
+    channels: Channels
+    by_tenants: bool
+    is_raised: bool
+
+
 class Contention:
     """Remembers which components were raised against others of the ledger."""
 
@@ -57,6 +69,8 @@ class Contention:
         self._cpus = cpus or os.cpu_count() or 1
         #: Those that are held, and when the CPUs that each may run on were last full.
         self._held: dict[str, float] = {}
+        #: What was asked for against tenants in the period before, in shares.
+        self._asked: dict[str, float] = {}
         self._components: tuple[Component, ...] = ()
         self._outer: dict[str, str] = {}
 
@@ -79,8 +93,11 @@ class Contention:
         used, burnt = uses(period, own_cores(period, self._outer), served, burning)
         names = {one.name for one in parts}
         self._held = {name: full for name, full in self._held.items() if name in names}
-        loads, limits = {}, {}
-        back: dict[str, tuple[Channels, bool]] = {}
+        others = cache(lambda channels: used_by_others(used, channels))
+        greedy = cache(lambda channels: self._raised_beside(period, served, channels))
+        asked, self._asked = self._asked, {}
+        loads, back = {}, {}
+        limits: dict[str, Limit] = {}
         for one in parts:
             load = host.of(one.name)
             if self._has_room(period.now, one.name, load):
@@ -90,17 +107,43 @@ class Contention:
             # Where the load of its own CPUs is not known, the host's counts, and of others what they use of that.
             cpus = period.cpus.get(one.name, ANYWHERE) if one.name in host.pinned else ANYWHERE
             alone = load.foreign < FOREIGN
-            given = self._part(used_by_others(used, one), cpus) if alone and below.intersection(one.channels) else 0.0
+            given = self._part(others(one.channels), cpus) if alone and below.intersection(one.channels) else 0.0
+            more = given + (0.0 if one.name in burning else self._part(burnt, cpus))
+            raised = greedy(one.channels) if given else {}
             if given:
                 self._held[one.name] = period.now
-                if (force := period.forces.get(one.name)) is not None:
-                    step = STEP if force.placement.kept_back else 1.0  # at which level is known one period later
-                    limits[one.name] = Limit(Reason.TENANT, TENANT, round(force.share * step))
-            more = given + (0.0 if one.name in burning else self._part(burnt, cpus))
+                limits |= self._against(one, period.forces, raised, asked)
             if more or one.name in self._held:
                 loads[one.name] = beside(load, more, FOREIGN if one.name in self._held else 0.0)
-                back[one.cgroup] = one.channels if given else (), alone and one.name in self._held
+                by_tenants = alone and more == given and one.name in self._held
+                back[one.cgroup] = Back(one.channels if given else (), by_tenants, bool(given) and not raised)
         return Rivals(loads, limits, by_whom(period, back, served, burning))
+
+    def _against(
+        self, one: Component, forces: Mapping[str, InForce], raised: Mapping[str, Limit], asked: Mapping[str, float]
+    ) -> dict[str, Limit]:
+        """Limit what one gets against tenants to a step more; those that are ``raised`` themselves go back first.
+
+        A small weight stays what it is by one step: what was ``asked`` for grows until it is another one.
+        """
+        if (force := forces.get(one.name)) is None:
+            return {}
+        most = float(force.share)
+        if not raised and force.placement.kept_back:  # at which level they meet is known one period later
+            most = self._asked[one.name] = min(2.0 * most, max(most, asked.get(one.name, 0.0)) * STEP)
+        return {one.name: Limit(Reason.TENANT, TENANT, round(most)), **raised}
+
+    def _raised_beside(self, period: Period, served: Set[str], channels: Channels) -> dict[str, Limit]:
+        """Limit those to a step less that are raised against tenants, and have what they are owed, beside a channel.
+
+        Otherwise two that have theirs by turns would raise each other to the ceiling.
+        """
+        return {
+            one.name: Limit(Reason.TENANT, EASED, round(force.share / STEP))
+            for one in period.components
+            if one.name in self._held and is_rival(one, served, channels)
+            if (force := period.forces.get(one.name)) is not None and force.share > force.original
+        }
 
     def _has_room(self, now: float, name: str, load: HostLoad) -> bool:
         """Say whether CPU time is idle where a component may run; let go of it where that lasts."""
@@ -171,29 +214,29 @@ def uses(
     return used, burnt
 
 
-def by_whom(
-    period: Period, back: Mapping[str, tuple[Channels, bool]], served: Set[str], burning: Container[str]
-) -> dict[str, KeptBack]:
-    """Say by whom each group in ``back`` is kept back: by those who burn, or have what they are owed.
+def is_rival(one: Component, served: Set[str], channels: Channels) -> bool:
+    """Whether one has what it is owed in all of its channels, of which none is among these."""
+    return bool(one.channels) and served >= set(one.channels) and set(one.channels).isdisjoint(channels)
 
-    Each has the channels that tenants keep it from serving, or none, and whether it is raised against tenants alone.
-    """
+
+def by_whom(period: Period, back: Mapping[str, Back], served: Set[str], burning: Container[str]) -> dict[str, KeptBack]:
+    """Say by whom each group in ``back`` is kept back: by those who burn, or have what they are owed."""
     parts = [one for one in period.components if one.role is not Role.CLIENT]
     burners = frozenset(one.cgroup for one in parts if one.name in burning)
-    having = [one for one in parts if one.channels and served >= set(one.channels)]
+    known: dict[Channels, frozenset[str]] = {(): burners}
+    for channels in list({one.channels for one in back.values()})[:MOST_SETS]:
+        if channels:
+            known[channels] = burners.union(one.cgroup for one in parts if is_rival(one, served, channels))
+    return {
+        group: KeptBack(known.get(one.channels, burners), one.by_tenants, one.is_raised) for group, one in back.items()
+    }
 
-    def against(channels: Channels) -> frozenset[str]:
-        return burners.union(one.cgroup for one in having if channels and set(channels).isdisjoint(one.channels))
 
-    known = {channels: against(channels) for channels, _ in set(back.values())}
-    return {group: KeptBack(known[channels], by_tenants) for group, (channels, by_tenants) in back.items()}
-
-
-def used_by_others(used: Mapping[tuple[Channels, Cpus], float], one: Component) -> dict[Cpus, float]:
-    """Sum up, by where, the CPUs that components use which have no channel in common with this one."""
+def used_by_others(used: Mapping[tuple[Channels, Cpus], float], mine: Channels) -> dict[Cpus, float]:
+    """Sum up, by where, the CPUs that components use which have no channel in common with these."""
     sums: defaultdict[Cpus, float] = defaultdict(float)
     for (channels, cpus), cores in used.items():
-        if set(channels).isdisjoint(one.channels):
+        if set(channels).isdisjoint(mine):
             sums[cpus] += cores
     return sums
 

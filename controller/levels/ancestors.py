@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 from qioi.controller.guard.guard import Guard
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.law import Seen
-from qioi.controller.levels.placement import allowed
+from qioi.controller.levels.placement import STEP, allowed
 from qioi.controller.levels.wants import Want
 from qioi.kernel.errors import CgroupError
 from qioi.model import MAX_SHARES, Bounds, DelayReading, HostLoad
@@ -98,7 +99,7 @@ def together(delays: Iterable[DelayReading]) -> DelayReading | None:
 class Ancestry:
     """Limits wants for groups above components.
 
-    Those of Algorithm 1 are not limited, nor is what is raised against tenants, whose steps are small.
+    Those of Algorithm 1 are not limited. Against tenants a group is raised in small steps, and by no law.
     """
 
     def __init__(self, guard: Guard, literal: Callable[[str | None], bool]) -> None:
@@ -106,24 +107,48 @@ class Ancestry:
         self._guard = guard
         self._literal = literal
         self._laws = Ancestors()
+        self._asked: dict[str, float] = {}  # against tenants, in shares, in the period before
 
     def apply(
         self, now: float, wants: tuple[Want, ...], delays: Mapping[str, DelayReading], host: HostLoad | None
     ) -> tuple[Want, ...]:
         """Give the wants with the most that each group above components may have."""
         behind: dict[str, list[Want]] = {}
+        against: dict[str, list[Want]] = {}
         files = [want for want in wants if want.request is None]  # the kubelet sets a pod's groups by its request
         for want in files:
             for group in want.placement.groups:
                 if group != want.cgroup and self._guard.holds(group):
-                    behind.setdefault(group, []).append(want)
+                    by_steps = group in want.placement.against_tenants and not want.shown
+                    (against if by_steps else behind).setdefault(group, []).append(want)
         pinned = host.pinned if host is not None else {}
         limits = self._laws.step(now, self._asks(behind, delays, pinned), host, os.cpu_count() or 1)
+        for group, most in self._steps(against).items():
+            limits[group] = max(limits.get(group, 0), most)
         if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in files):
             return wants  # a limit is never below what the group was found with
         places = {want.placement.groups for want in files}  # few: most components have theirs in common
         at = {groups: {group: limits[group] for group in groups if group in limits} for groups in places}
         return tuple(self._under(want, at[want.placement.groups]) if want.request is None else want for want in wants)
+
+    def _steps(self, against: Mapping[str, list[Want]]) -> dict[str, int]:
+        """Give the most that groups are to have against tenants: a step more, or what they have.
+
+        A small weight stays what it is by one step: what was asked for grows until it is another one.
+        """
+        asked, self._asked = self._asked, {}
+        limits = {}
+        for group, wants in against.items():
+            if any(map(self._literal, {want.decision.channel for want in wants})):
+                continue
+            found, most = self._guard.found(group), 0.0
+            with suppress(CgroupError):
+                most = share = float(self._guard.last(group))
+                if any(want.placement.is_raised for want in wants):
+                    most = self._asked[group] = min(2.0 * share, max(share, asked.get(group, 0.0)) * STEP)
+            factor = max(want.decision.shares / self._guard.found(want.cgroup) for want in wants)
+            limits[group] = max(found, min(round(found * factor), round(most)))
+        return limits
 
     def _asks(
         self, behind: Mapping[str, list[Want]], delays: Mapping[str, DelayReading], pinned: Mapping[str, HostLoad]
@@ -131,8 +156,6 @@ class Ancestry:
         asks = {}
         for group, wants in behind.items():
             if any(map(self._literal, {want.decision.channel for want in wants})):
-                continue
-            if any(one.by_tenants for want in wants if (one := want.placement.kept_back)):
                 continue
             found = self._guard.found(group)
             try:

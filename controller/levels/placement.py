@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from qioi.controller.laws.need import weight
 from qioi.model.groups import branches, chain, parent_of
@@ -33,6 +34,8 @@ SMOOTH, PROMPT = 5.0, 1.0
 REWRITTEN = re.compile(
     r"(^|[/-])kubepods(\.slice)?$|kubepods/(burstable|besteffort)$|kubepods-(burstable|besteffort)\.slice$"
 )
+#: What a share is multiplied by at most in a period, against a tenant: a larger step would take the tenant below its T.
+STEP = 1.1
 #: Why a component is acted at levels at which nothing foreign is left.
 STILL = "no foreign work is left beside it: where it was raised"
 
@@ -47,23 +50,30 @@ class Level(Struct, frozen=True):
 class KeptBack(NamedTuple):
     """By whom a component is kept back: the groups of other components, which count as foreign work beside its levels.
 
-    ``by_tenants``: it is raised against other channels alone, in small steps.
+    ``by_tenants``: by other channels alone, against which it is raised in small steps; ``is_raised``: now.
     """
 
     rivals: frozenset[str]
     by_tenants: bool = False
+    is_raised: bool = False
 
 
 NOBODY: Mapping[str, KeptBack] = {}
 
 
 class Placement(Struct, frozen=True):
-    """Where one component is acted at, from the inside out, why, and all its levels; and by whom it is kept back."""
+    """Where one component is acted at, from the inside out, why, and all its levels.
+
+    Where it is ``kept_back`` by others of the ledger, these count as foreign. At ``against_tenants`` it is raised in
+    small steps; whether now, ``is_raised`` says.
+    """
 
     groups: tuple[str, ...]
     why: str
     levels: tuple[Level, ...] = ()
-    kept_back: KeptBack | None = None
+    kept_back: bool = False
+    against_tenants: tuple[str, ...] = ()
+    is_raised: bool = False
 
 
 class Levels:
@@ -124,8 +134,13 @@ class Levels:
         # One that others lie in uses what they do, too.
         sums = {one.rivals: sums_of(one.rivals - below.keys(), used) for one in set(kept_back.values())}
         for group in kept_back.keys() & placed.keys():
-            levels = tuple(met(placed[group].levels, sums[kept_back[group].rivals]))
-            placed[group] = place(levels, cpus, raised, kept_back[group])
+            by, before = kept_back[group], placed[group].levels
+            its = place(tuple(met(before, sums[by.rivals])), cpus, raised, "work of others")
+            placed[group] = replace(its, kept_back=True, is_raised=by.is_raised)
+            if by.by_tenants:
+                shown = {allowed(level.group, group) for level in its.levels if level not in before}
+                at = tuple(level for level in its.groups if level in shown or level in raised)
+                placed[group] = replace(placed[group], against_tenants=at)
         return placed
 
 
@@ -192,19 +207,16 @@ def busy_ones(levels: Iterable[Level], cpus: int) -> list[Level]:
     return [level for level in levels if (level.foreign or 0.0) >= least]
 
 
-def place(
-    levels: tuple[Level, ...], cpus: int, raised: Collection[str], kept_back: KeptBack | None = None
-) -> Placement:
-    """Choose among the levels of one component, of which the first one is its own group."""
+def place(levels: tuple[Level, ...], cpus: int, raised: Collection[str], work: str = "foreign work") -> Placement:
+    """Choose among the levels of one component, of which the first one is its own group; ``work`` is beside them."""
     group = levels[0].group
     busy = busy_ones(levels, cpus)
     held = [level.group for level in levels if level.group in raised]
     if not busy:
-        return Placement(tuple(held) or (group,), STILL if held else without(levels), levels, kept_back)
+        return Placement(tuple(held) or (group,), STILL if held else without(levels), levels)
     chosen = [allowed(level.group, group) for level in busy]
     ordered = tuple(level.group for level in levels if level.group in chosen or level.group in held)
-    why = "; ".join(said(busy, group, "work of others" if kept_back else "foreign work"))
-    return Placement(ordered, why, levels, kept_back)
+    return Placement(ordered, "; ".join(said(busy, group, work)), levels)
 
 
 def without(levels: Iterable[Level]) -> str:

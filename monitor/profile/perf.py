@@ -49,7 +49,7 @@ def within_tracefs(words: list[str], mounts: Path = MOUNTS) -> list[str]:
 
     The mount is in a namespace of the command's own: recordings side by side cannot meet in it, and a kill leaves none.
     """
-    kinds = {line.split(" ")[2] for line in mounts.read_text(encoding="utf-8").splitlines()}
+    kinds = {line.split(" ")[2] for line in mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()}
     if kinds & {"tracefs", "debugfs"}:
         return words
     # Another process may have mounted it in the meantime.

@@ -77,7 +77,7 @@ def first_line(path: Path) -> str | None:
 
 def hierarchies(mounts: Path = Path("/proc/self/mounts")) -> str:
     """Say which cgroup versions are mounted: v1, v2 or hybrid."""
-    kinds = {line.split()[2] for line in mounts.read_text(encoding="utf-8").splitlines()}
+    kinds = {line.split()[2] for line in mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()}
     found = [name for kind, name in (("cgroup", "v1"), ("cgroup2", "v2")) if kind in kinds]
     return "hybrid (v1 and v2)" if len(found) == 2 else found[0] if found else "none"
 

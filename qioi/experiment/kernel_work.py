@@ -56,7 +56,7 @@ def thread_seconds(proc: Path) -> Iterator[tuple[str, float]]:
         if not entry.name.isdecimal():
             continue
         try:
-            text = (proc / entry.name / "stat").read_text(encoding="utf-8")
+            text = (proc / entry.name / "stat").read_text(encoding="utf-8", errors="surrogateescape")
         except OSError:  # it has ended since
             continue
         end = text.rindex(")")

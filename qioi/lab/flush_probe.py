@@ -86,7 +86,7 @@ def flush_figures(flushes: Sequence[Flush], start: float, end: float) -> FlushFi
 def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
     """Name the type of the file system that holds ``path``, as mount(8) spells it."""
     best, kind = "", "unknown"
-    for line in mounts.read_text(encoding="utf-8").splitlines():
+    for line in mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         _, target, its, *_ = line.split()
         target = target.replace("\\040", " ")
         if path.is_relative_to(target) and len(target) >= len(best):

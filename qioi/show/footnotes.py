@@ -83,7 +83,7 @@ def raised_above(document: dict[str, Any]) -> Iterator[str]:
             counts.update(group for group in placement["groups"] if group != one["cgroup"])
     for group, count in counts.items():
         yield (
-            f"Raised is {group} (components in it: {count}), since foreign work runs outside of it: "
+            f"Raised is {group} (components in it: {count}), since work of others runs outside of it: "
             "their shares are shown as what they come to there"
         )
 

@@ -31,7 +31,7 @@ def test_interferers_outside_are_met_at_the_group_they_stand_beside(tmp_path: Pa
     assert document.acted_at == ("docker",)
     shown = site.snapshot.document()
     (said,) = raised_above(shown)
-    assert said.startswith("Raised is docker (components in it: 2), since foreign work runs outside of it")
+    assert said.startswith("Raised is docker (components in it: 2), since work of others runs outside of it")
     for one in shown["components"]:
         one["share"] = one["original"]
     assert list(raised_above(shown)) == []

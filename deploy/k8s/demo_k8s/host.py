@@ -178,7 +178,8 @@ class Footprint:
         return found
 
     def _unmount(self) -> None:
-        mounts = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()]
+        table = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+        mounts = [line.split()[4] for line in table.splitlines()]
         for mount in reversed(mounts):
             if mount.startswith(f"{self.folder}/"):
                 subprocess.run(["umount", "-l", mount], check=False, capture_output=True)

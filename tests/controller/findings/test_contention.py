@@ -13,7 +13,7 @@ from toy_host import ToyHost
 from qioi.controller.findings.contention import Contention
 from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.laws.thresholds import Threshold
-from qioi.controller.levels.placement import KeptBack, Placement
+from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
@@ -183,15 +183,64 @@ def test_over_a_second_it_counts_as_well() -> None:
 def test_the_groups_that_keep_one_back(one: Period, burning: tuple[str, ...], groups: dict[str, set[str]]) -> None:
     kept_back = Contention(cpus=2).step(one, burning).kept_back
     assert {group: by.rivals for group, by in kept_back.items()} == groups
-    assert {group for group, by in kept_back.items() if by.by_tenants} == {"g/red0"} & ({*groups} - {*burning})
+    assert {group for group, by in kept_back.items() if by.by_tenants} == (set() if burning else groups.keys())
 
 
-@pytest.mark.parametrize(("kept_back", "share"), [(KeptBack(frozenset({"g/blue0"}), True), 2200), (None, 2000)])
-def test_a_share_against_a_tenant_grows_by_a_tenth(kept_back: KeptBack | None, share: int) -> None:
+def in_force(share: int, original: int = 1024, *, kept_back: bool = True) -> InForce:
+    return InForce(share, original, Placement(("g",), "", kept_back=kept_back))
+
+
+@pytest.mark.parametrize(("kept_back", "share"), [(True, 2200), (False, 2000)])
+def test_a_share_against_a_tenant_grows_by_a_tenth(kept_back: bool, share: int) -> None:
     """From the second period on, in which the levels at which the two meet are known."""
-    place = Placement(("g/red0",), "", kept_back=kept_back)
-    one = replace(period(50.0, 150.0), forces={"red0": InForce(2000, 1024, place)})
+    one = replace(period(50.0, 150.0), forces={"red0": in_force(2000, kept_back=kept_back)})
     assert Contention(cpus=2).step(one, ()).limits["red0"].allows(2000, 1024) == share
+
+
+def test_a_weight_that_a_tenth_does_not_move_is_moved_by_several() -> None:
+    """Its file takes whole numbers: what was asked for grows, up to the double, until it is another one."""
+    one, contention = replace(period(50.0, 150.0), forces={"red0": in_force(10, 10)}), Contention(cpus=2)
+    assert [contention.step(one, ()).limits["red0"].most for _ in range(9)] == [11, 12, 13, 15, 16, 18, 19, 20, 20]
+    contention.step(period(100.0, 100.0), ())
+    assert contention.step(one, ()).limits["red0"].most == 11
+
+
+def test_a_tenant_that_was_raised_itself_goes_back_first() -> None:
+    contention = Contention(cpus=2)
+    contention.step(replace(period(150.0, 50.0), forces={"blue0": in_force(1024)}), ())
+    forces = {"red0": in_force(1500), "blue0": in_force(2000)}
+    rivals = contention.step(replace(period(50.0, 150.0), forces=forces), ())
+    assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 1500, "blue0": 1818}
+    assert [by.is_raised for by in rivals.kept_back.values()] == [False, False]
+    forces["blue0"] = in_force(1024)
+    rivals = contention.step(replace(period(50.0, 150.0), forces=forces), ())
+    assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 1650}
+    assert rivals.kept_back["g/red0"] == (frozenset({"g/blue0"}), True, True)
+
+
+@pytest.mark.parametrize("weight", [1, 3])
+def test_tenants_of_the_least_weights_are_raised_too(tmp_path: Path, weight: int) -> None:
+    owed = {"red": {"threshold": 100}, "blue": {"threshold": 25}}
+    site = ToySite(tmp_path, [peer(f"{name}0", f"g/{name}0/container", name) for name in owed], channels=owed)
+    for name in owed:
+        (site.hierarchy.mount / f"g/{name}0" / "cpu.weight").write_text(f"{weight}\n")
+    host = ToyHost(demand={"red0": 1.2, "blue0": 2.0}, noise=0.0)
+    weights = [tenants_run(site, host, "/container") for _ in range(40)]
+    assert weights[-1][0] > weight
+    assert weights[-1][1] == weight
+
+
+def tenants_run(site: ToySite, host: ToyHost, inside: str) -> tuple[int, int]:
+    """One period of two tenants who compete at the groups above their own; give the weights there."""
+    shares = {name: site.weight(f"g/{name}") * 1024 // 100 for name in host.demand}
+    delays, site.toy.host, _ = host.period(shares)
+    site.toy.tps = {name[:-1]: 100 * delays[name].run / demand for name, demand in host.demand.items()}
+    site.toy.waits = {name: (one.run, one.wait) for name, one in delays.items()}
+    all_of_it = sum(one.run for one in delays.values())
+    its = {f"g/{name}{part}": one.run for name, one in delays.items() for part in {"", inside}}
+    site.toy.used = {"": all_of_it, "g": all_of_it, **its}
+    site.run(1)
+    return site.weight("g/red0"), site.weight("g/blue0")
 
 
 @pytest.mark.parametrize("blue", [40, 48])
@@ -206,18 +255,8 @@ def test_two_tenants_and_nobody_else(tmp_path: Path, blue: int, inside: str) -> 
     peers = [peer(f"{name}0", f"g/{name}0{inside}", name) for name in owed]
     site = ToySite(tmp_path, peers, channels=owed)
     host = ToyHost(demand={"red0": 1.2, "blue0": 2.0}, noise=0.02)
-    rates: dict[str, float] = {}
-    weights = []
-    for _ in range(150):
-        shares = {name: site.weight(f"g/{name}") * 1024 // 100 for name in host.demand}
-        delays, site.toy.host, _ = host.period(shares)
-        rates = {"red": 100 * delays["red0"].run / 1.2, "blue": 100 * delays["blue0"].run / 2.0}
-        site.toy.tps, site.toy.waits = rates, {name: (one.run, one.wait) for name, one in delays.items()}
-        all_of_it = sum(one.run for one in delays.values())
-        its = {f"g/{name}{part}": one.run for name, one in delays.items() for part in {"", inside}}
-        site.toy.used = {"": all_of_it, "g": all_of_it, **its}
-        site.run(1)
-        weights.append((site.weight("g/red0"), site.weight("g/blue0")))
+    weights = [tenants_run(site, host, inside) for _ in range(150)]
+    rates = site.toy.tps
     assert weights[-1][0] > 100
     assert weights[-1][1] == 100
     assert rates["red"] >= (95 if blue == 40 else 84)

@@ -237,3 +237,44 @@ def test_a_group_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
 def test_where_the_foreign_work_is_not_known_components_have_what_is_in_force(tmp_path: Path) -> None:
     (after,) = Acted(tmp_path).apply(want("docker/p", 8192, "docker", foreign=None))
     assert (after.decision.shares, after.limits) == (1024, {"docker": 1024})
+
+
+def stepped(*, is_raised: bool = True, shown: bool = False, shares: int = 16_384) -> Want:
+    """What one asks for that is raised against other channels at the group above it."""
+    asked = want("docker/p", shares, "docker", foreign=0.9 * float(os.cpu_count() or 1))
+    placement = replace(asked.placement, kept_back=True, against_tenants=("docker",), is_raised=is_raised)
+    return replace(asked, placement=placement, shown=shown)
+
+
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [
+        (stepped(), 1126),
+        (stepped(shares=1100), 1100),
+        (stepped(shares=512), 1024),
+        (stepped(is_raised=False), 1024),  # it has what it is owed: what is in force stays
+    ],
+)
+def test_against_tenants_a_group_is_raised_by_a_tenth_whatever_is_asked_for(
+    tmp_path: Path, asked: Want, most: int
+) -> None:
+    beside = want("other", 2000)  # somebody is raised, so that limits are told
+    after, _ = Acted(tmp_path).apply(asked, beside)
+    assert after.limits == {"docker": most}
+
+
+def test_a_step_that_moves_no_weight_is_followed_by_a_larger_one(tmp_path: Path) -> None:
+    acted = Acted(tmp_path)
+    most = [acted.apply(stepped(), now=float(period))[0].limits["docker"] for period in range(10)]
+    assert most == [1126, 1239, 1363, 1499, 1649, 1814, 1995, 2048, 2048, 2048]
+
+
+def test_a_dry_runs_wish_is_no_step(tmp_path: Path) -> None:
+    """Its level's law says what would be given."""
+    (after,) = Acted(tmp_path).apply(stepped(shown=True))
+    assert after.limits["docker"] > 1126
+
+
+def test_algorithm_1_takes_no_steps(tmp_path: Path) -> None:
+    wants = (stepped(),)
+    assert Acted(tmp_path, literal=True).apply(*wants) == wants

@@ -201,9 +201,35 @@ def test_what_keeps_a_component_back_shows_a_level_too(rivals: dict[str, set[str
     against = {group: KeptBack(frozenset(others)) for group, others in rivals.items()}
     placed = Levels().step(0.0, groups, cores, 2, [], against)[RED]
     assert placed.groups == (expected,)
-    assert placed.kept_back == against.get(RED)
+    assert placed.kept_back is (RED in rivals)
+    assert placed.against_tenants == ()
     if expected != RED:
         assert placed.why.startswith("work of others of 0.9 CPUs beside kubepods")
+
+
+@pytest.mark.parametrize(
+    ("by", "raised", "groups", "steps"),
+    [
+        (KeptBack(frozenset({BLUE}), True, True), [], ("kubepods/pod1",), ("kubepods/pod1",)),
+        (KeptBack(frozenset(), True), ["kubepods/pod1"], ("kubepods/pod1",), ("kubepods/pod1",)),  # held
+        (
+            KeptBack(frozenset({BLUE}), True, True),
+            [RED],
+            (RED, "kubepods/pod1"),
+            (RED, "kubepods/pod1"),
+        ),
+        (KeptBack(frozenset({BLUE})), [], ("kubepods/pod1",), ()),  # a burner: by the level's law
+        (KeptBack(frozenset(), True), [], (RED,), ()),
+    ],
+)
+def test_where_one_is_raised_by_steps(
+    by: KeptBack, raised: list[str], groups: tuple[str, ...], steps: tuple[str, ...]
+) -> None:
+    cores = {RED: 0.5, "kubepods/pod1": 0.5, BLUE: 0.9, "kubepods/pod2": 0.9, "kubepods": 1.4, "": 1.4}
+    placed = Levels().step(0.0, [RED, BLUE], cores, 2, raised, {RED: by})
+    assert (placed[RED].groups, placed[RED].against_tenants) == (groups, steps)
+    assert placed[RED].is_raised is by.is_raised
+    assert not placed[BLUE].kept_back
 
 
 @given(st.sets(NAMES, min_size=1, max_size=4), st.dictionaries(NAMES | st.just(""), st.floats(0, 8)))
