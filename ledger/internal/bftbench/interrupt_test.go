@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -12,11 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// listening starts a command that hears these signals, though whoever runs the tests ignores them: nohup, or a shell that has
+// them run behind it.
+var listening = []string{"env", "--default-signal=HUP,INT"}
+
 // TestAnInterruptLeavesNoFilesWhileCostsAreMeasured: the folder of the table goes, as after a run. So does a terminal's end.
 func TestAnInterruptLeavesNoFilesWhileCostsAreMeasured(t *testing.T) {
 	for name, ends := range map[string]syscall.Signal{"interrupt": syscall.SIGINT, "hangup": syscall.SIGHUP} {
 		t.Run(name, func(t *testing.T) {
-			cmd, files := measuring(t)
+			cmd, files := measuring(t, listening...)
 			require.NoError(t, cmd.Process.Signal(ends))
 			require.Error(t, cmd.Wait())
 			assert.Equal(t, 1, cmd.ProcessState.ExitCode(), "it ends by itself")
@@ -43,7 +48,7 @@ func measuring(t *testing.T, by ...string) (cmd *exec.Cmd, files func() []os.Dir
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	all := append(by, self, "bft-bench", "simulate", "--execution", "sqlite", "--records", "100000")
+	all := append(slices.Clone(by), self, "bft-bench", "simulate", "--execution", "sqlite", "--records", "100000")
 	cmd = exec.Command(all[0], all[1:]...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+folder)
 	require.NoError(t, cmd.Start())
@@ -57,7 +62,8 @@ func TestAnInterruptEndsAStart(t *testing.T) {
 	folder := t.TempDir()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(self, "bft-bench", "--execution", "sqlite", "--records", "100000000")
+	all := append(slices.Clone(listening), self, "bft-bench", "--execution", "sqlite", "--records", "100000000")
+	cmd := exec.Command(all[0], all[1:]...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+folder)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
