@@ -91,7 +91,8 @@ type Node struct {
 	client    *kgo.Client
 	session   []byte // in this run's CONNECT, by which it is recognised
 	connected atomic.Bool
-	topicID   [16]byte // topicID identifies the topic found or made at the start; zero: the brokers give none, as before Kafka 2.8
+	// topicID identifies the topic that was there at the start, found or made. Brokers before Kafka 2.8 give no ids: it is zero.
+	topicID [16]byte
 
 	writing    consensus.Tally // writing counts records until the brokers have them, or will not
 	read       consensus.Tally // read counts records that were read, until they are applied
