@@ -10,10 +10,10 @@ beyond T. Only from then on does that show that more is sent than is owed.
 
 When neighbours come its components have the factor that was enough beside the last ones, or one that is enough beside
 most: T is owed at once. Where the host was full before, with a load's clients for instance, their coming shows in a
-raise only. From there the search goes in legs: a factor, and A under it from block to block. All legs
-together say how A grows with the factor (curve.py), and so at which one it would be what is aimed at. The factor is
-moved when A is known to be off: sooner where A is far off, and upwards, than where it is near, and downwards only as
-far as is likely enough. When A changes within a leg, or host or neighbours do, what is known is forgotten.
+raise only. From there the search goes in legs: a factor, and A under it from block to block. All legs together say how
+A grows with the factor (curve.py), and so at which one it would be what is aimed at. The factor is moved when A is
+known to be off: sooner where A is far off, and upwards, than where it is near, and downwards only as far as is likely
+enough. When A changes within a leg, or host or neighbours do, what is known is forgotten.
 """
 
 from __future__ import annotations
