@@ -4,28 +4,27 @@ What they use is foreign work for those that they keep back, so that ``adaptive`
 any neighbour. It counts as far as both may run on the same CPUs. On a full host without foreign work, a channel with a
 number for T that is below it is raised against the channels that have theirs: in small steps, until it has its T or the
 others are down to theirs. It keeps what it has until there is room that lasts, since to let go of it would begin all of
-it again.
+it again, or until a channel beside it does far worse than it does.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from qioi.controller.findings.diagnoses import see
 from qioi.controller.findings.limits import Limit, Reason
-from qioi.controller.laws.law import Seen
-from qioi.controller.laws.need import FOREIGN, IDLE, is_active, is_below, shortfall
+from qioi.controller.findings.tenants import Tenants, tenants_of
+from qioi.controller.laws.need import FOREIGN, IDLE
 from qioi.controller.laws.room import ROOM_FOR
-from qioi.controller.laws.thresholds import AUTO, Threshold
-from qioi.controller.levels.placement import STEP, KeptBack
-from qioi.controller.levels.wants import InForce
+from qioi.controller.levels.placement import KeptBack
+from qioi.controller.levels.steps import Steps
+from qioi.controller.levels.wants import InForce, Want
 from qioi.controller.period import Period
 from qioi.model import Component, HostLoad, Role
 from qioi.model.groups import chain
@@ -38,7 +37,7 @@ ANYWHERE: Cpus = frozenset()
 
 
 TENANT = "another channel has more than it is owed, and this one less"
-EASED = "another channel has less than it is owed, and this one was raised against others"
+EASED = "another channel lacks more of what it is owed, and this one was raised against others"
 #: Sets of channels whose rivals are looked for among the levels, in one period: for each, all components are asked.
 MOST_SETS = 16
 
@@ -65,12 +64,13 @@ class Back(NamedTuple):
 class Contention:
     """Remembers which components were raised against others of the ledger."""
 
-    def __init__(self, cpus: int | None = None) -> None:
+    def __init__(self, rest: Callable[[str, int], int], cpus: int | None = None) -> None:
+        """Begin; ``rest`` gives a channel's default for a share found."""
+        self._rest = rest
         self._cpus = cpus or os.cpu_count() or 1
         #: Those that are held, and when the CPUs that each may run on were last full.
         self._held: dict[str, float] = {}
-        #: What was asked for against tenants in the period before, in shares.
-        self._asked: dict[str, float] = {}
+        self._steps = Steps()
         self._components: tuple[Component, ...] = ()
         self._outer: dict[str, str] = {}
 
@@ -79,71 +79,82 @@ class Contention:
 
         ``presumed`` names channels that make no commits, but are taken to be sent to.
         """
-        host = period.host
-        if host is None:
+        self._steps.begin()
+        tenants = tenants_of(period, presumed)
+        if period.host is None or not (tenants.below or burning or self._held):
             return Rivals()
-        promised = {name: see(period, name, presumed) for name, one in period.owed.items() if is_stated(one)}
-        below = {name for name, one in promised.items() if is_active(one) and is_below(one)}
-        if not (below or burning or self._held):
-            return Rivals()
-        parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
-        if period.components is not self._components:
-            self._components, self._outer = period.components, outer_ones(period.components)
-        served = {name for name, one in promised.items() if is_served(one)}
-        used, burnt = uses(period, own_cores(period, self._outer), served, burning)
-        names = {one.name for one in parts}
-        self._held = {name: full for name, full in self._held.items() if name in names}
+        parts = self._parts(period)
+        used, burnt = uses(period, own_cores(period, self._outer), tenants, burning)
         others = cache(lambda channels: used_by_others(used, channels))
-        greedy = cache(lambda channels: self._raised_beside(period, served, channels))
-        asked, self._asked = self._asked, {}
+        eased = cache(lambda channels, cpus: self._eased(period, tenants, channels, cpus))
         loads, back = {}, {}
+        raised: list[Component] = []
         limits: dict[str, Limit] = {}
         for one in parts:
-            load = host.of(one.name)
+            load = period.host.of(one.name)
             if self._has_room(period.now, one.name, load):
                 if one.name in self._held:
                     loads[one.name] = beside(load, 0.0, FOREIGN)
                 continue
             # Where the load of its own CPUs is not known, the host's counts, and of others what they use of that.
-            cpus = period.cpus.get(one.name, ANYWHERE) if one.name in host.pinned else ANYWHERE
+            cpus = period.cpus.get(one.name, ANYWHERE) if one.name in period.host.pinned else ANYWHERE
             alone = load.foreign < FOREIGN
-            given = self._part(others(one.channels), cpus) if alone and below.intersection(one.channels) else 0.0
+            lacks = alone and not tenants.below.isdisjoint(one.channels)
+            given = self._part(others(one.channels), cpus) if lacks else 0.0
             more = given + (0.0 if one.name in burning else self._part(burnt, cpus))
-            raised = greedy(one.channels) if given else {}
+            less = eased(one.channels, cpus) if lacks else {}
             if given:
                 self._held[one.name] = period.now
-                limits |= self._against(one, period.forces, raised, asked)
+                raised.append(one)
+            limits |= less
             if more or one.name in self._held:
                 loads[one.name] = beside(load, more, FOREIGN if one.name in self._held else 0.0)
                 by_tenants = alone and more == given and one.name in self._held
-                back[one.cgroup] = Back(one.channels if given else (), by_tenants, bool(given) and not raised)
-        return Rivals(loads, limits, by_whom(period, back, served, burning))
+                back[one.cgroup] = Back(one.channels if given else (), by_tenants, bool(given) and not less)
+        for one in raised:
+            if one.name not in limits and (force := period.forces.get(one.name)) is not None:
+                limits[one.name] = self._against(one.name, force, back[one.cgroup].is_raised)
+        return Rivals(loads, limits, by_whom(period, back, tenants, burning))
 
-    def _against(
-        self, one: Component, forces: Mapping[str, InForce], raised: Mapping[str, Limit], asked: Mapping[str, float]
-    ) -> dict[str, Limit]:
-        """Limit what one gets against tenants to a step more; those that are ``raised`` themselves go back first.
+    def answer(self, wants: Iterable[Want]) -> None:
+        """Take in what was asked for in this period, within the limits."""
+        self._steps.answer((want.decision.component, want.decision.shares) for want in wants)
 
-        A small weight stays what it is by one step: what was ``asked`` for grows until it is another one.
-        """
-        if (force := forces.get(one.name)) is None:
-            return {}
-        most = float(force.share)
-        if not raised and force.placement.kept_back:  # at which level they meet is known one period later
-            most = self._asked[one.name] = min(2.0 * most, max(most, asked.get(one.name, 0.0)) * STEP)
-        return {one.name: Limit(Reason.TENANT, TENANT, round(most)), **raised}
+    def _parts(self, period: Period) -> list[Component]:
+        """Give the components that others may keep back; let go of those that are gone."""
+        if period.components is not self._components:
+            self._components, self._outer = period.components, outer_ones(period.components)
+        parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
+        names = {one.name for one in parts}
+        self._held = {name: full for name, full in self._held.items() if name in names}
+        return parts
 
-    def _raised_beside(self, period: Period, served: Set[str], channels: Channels) -> dict[str, Limit]:
-        """Limit those to a step less that are raised against tenants, and have what they are owed, beside a channel.
+    def _against(self, name: str, force: InForce, is_raised: bool) -> Limit:
+        """Limit what one gets against tenants to a step more, or while others go back first to what it has."""
+        most = force.share
+        if is_raised and force.placement.kept_back:  # at which level they meet is known one period later
+            most = self._steps.up(name, most)
+        return Limit(Reason.TENANT, TENANT, most)
 
-        Otherwise two that have theirs by turns would raise each other to the ceiling.
+    def _eased(self, period: Period, tenants: Tenants, channels: Channels, cpus: Cpus) -> dict[str, Limit]:
+        """Limit those to a step less that were raised against tenants and do better than channels beside them.
+
+        Otherwise two that have theirs by turns would raise each other to the ceiling, and one that cannot have its own
+        would keep the others from theirs for good.
         """
         return {
-            one.name: Limit(Reason.TENANT, EASED, round(force.share / STEP))
+            one.name: Limit(Reason.TENANT, EASED, self._steps.down(one.name, force.share))
             for one in period.components
-            if one.name in self._held and is_rival(one, served, channels)
-            if (force := period.forces.get(one.name)) is not None and force.share > force.original
+            if one.name in self._held and (tenants.is_rival(one, channels) or tenants.is_better_off(one, channels))
+            if meet(cpus, period.cpus.get(one.name, ANYWHERE))
+            if (force := period.forces.get(one.name)) is not None and self._is_raised(one, force)
         }
+
+    def _is_raised(self, one: Component, force: InForce) -> bool:
+        """Whether one has more than it rests at, by what is decided here."""
+        if force.foreign or force.taken or force.problem:
+            return False
+        return force.share > max(self._rest(channel, force.original) for channel in one.channels)
 
     def _has_room(self, now: float, name: str, load: HostLoad) -> bool:
         """Say whether CPU time is idle where a component may run; let go of it where that lasts."""
@@ -166,11 +177,6 @@ class Contention:
         )
 
 
-def is_stated(owed: Threshold) -> bool:
-    """Whether somebody has said what a channel is owed."""
-    return bool(owed.value) and owed.source != AUTO
-
-
 def outer_ones(components: Iterable[Component]) -> dict[str, str]:
     """Name, for each component whose group lies in others', the innermost of these."""
     names = {one.cgroup: one.name for one in components}
@@ -188,14 +194,8 @@ def own_cores(period: Period, outer: Mapping[str, str]) -> dict[str, float]:
     return own
 
 
-def is_served(seen: Seen) -> bool:
-    """Whether a channel is known to have what it is owed."""
-    short = shortfall(seen)
-    return short is not None and short <= 0
-
-
 def uses(
-    period: Period, cores: Mapping[str, float], served: Set[str], burning: Container[str]
+    period: Period, cores: Mapping[str, float], tenants: Tenants, burning: Container[str]
 ) -> tuple[dict[tuple[Channels, Cpus], float], dict[Cpus, float]]:
     """Give the CPUs that those use whose channels all have what they are owed, and those that burn, by where.
 
@@ -209,24 +209,24 @@ def uses(
         cpus = period.cpus.get(one.name, ANYWHERE)
         if one.name in burning:
             burnt[cpus] += cores[one.name]
-        elif one.channels and served >= set(one.channels):
+        elif one.channels and tenants.have_theirs(one.channels):
             used[one.channels, cpus] += cores[one.name]
     return used, burnt
 
 
-def is_rival(one: Component, served: Set[str], channels: Channels) -> bool:
-    """Whether one has what it is owed in all of its channels, of which none is among these."""
-    return bool(one.channels) and served >= set(one.channels) and set(one.channels).isdisjoint(channels)
+def meet(mine: Cpus, theirs: Cpus) -> bool:
+    """Whether two may run on the same CPUs."""
+    return not mine or not theirs or not mine.isdisjoint(theirs)
 
 
-def by_whom(period: Period, back: Mapping[str, Back], served: Set[str], burning: Container[str]) -> dict[str, KeptBack]:
+def by_whom(period: Period, back: Mapping[str, Back], tenants: Tenants, burning: Container[str]) -> dict[str, KeptBack]:
     """Say by whom each group in ``back`` is kept back: by those who burn, or have what they are owed."""
     parts = [one for one in period.components if one.role is not Role.CLIENT]
     burners = frozenset(one.cgroup for one in parts if one.name in burning)
     known: dict[Channels, frozenset[str]] = {(): burners}
     for channels in list({one.channels for one in back.values()})[:MOST_SETS]:
         if channels:
-            known[channels] = burners.union(one.cgroup for one in parts if is_rival(one, served, channels))
+            known[channels] = burners.union(one.cgroup for one in parts if tenants.is_rival(one, channels))
     return {
         group: KeptBack(known.get(one.channels, burners), one.by_tenants, one.is_raised) for group, one in back.items()
     }

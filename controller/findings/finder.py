@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from qioi.controller.findings.outside import out_of_reach
 from qioi.controller.findings.presumed import Presumed
 from qioi.controller.laws.need import ACTIVE, has_room
 from qioi.controller.levels.placement import KeptBack
+from qioi.controller.levels.wants import Want
 from qioi.controller.period import Period
 from qioi.model import HostLoad
 
@@ -71,7 +72,7 @@ class Finder:
         self._leaders = Leaders(rest, is_literal)
         self._presumed = Presumed(is_literal)
         self._burners = Burners()
-        self._contention = Contention()
+        self._contention = Contention(rest)
         self._minimum = Minimum(neighbours_keep)
         self._enough = JustEnough(weigh)
         self._effects = Effects(is_literal)
@@ -79,6 +80,10 @@ class Finder:
     def adopt(self, neighbours_keep: float) -> None:
         """Go on with another part of the host's CPUs that neighbours keep."""
         self._minimum.part = neighbours_keep
+
+    def answer(self, wants: Iterable[Want]) -> None:
+        """Take in what was asked for in this period, within the limits."""
+        self._contention.answer(wants)
 
     def step(self, period: Period, tried: bool = False) -> Findings:
         """Take one period in. ``tried``: something else than shares is on trial."""

@@ -11,7 +11,7 @@ goes back when there is room, as it does for components. What components ask for
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from qioi.controller.guard.guard import Guard
 from qioi.controller.laws.adaptive import Adaptive
 from qioi.controller.laws.law import Seen
-from qioi.controller.levels.placement import STEP, allowed
+from qioi.controller.levels.placement import allowed
+from qioi.controller.levels.steps import Steps
 from qioi.controller.levels.wants import Want
 from qioi.kernel.errors import CgroupError
 from qioi.model import MAX_SHARES, Bounds, DelayReading, HostLoad
@@ -107,7 +108,7 @@ class Ancestry:
         self._guard = guard
         self._literal = literal
         self._laws = Ancestors()
-        self._asked: dict[str, float] = {}  # against tenants, in shares, in the period before
+        self._steps = Steps()
 
     def apply(
         self, now: float, wants: tuple[Want, ...], delays: Mapping[str, DelayReading], host: HostLoad | None
@@ -116,14 +117,16 @@ class Ancestry:
         behind: dict[str, list[Want]] = {}
         against: dict[str, list[Want]] = {}
         files = [want for want in wants if want.request is None]  # the kubelet sets a pod's groups by its request
+        literal = set(filter(self._literal, {want.decision.channel for want in files}))
+        to_the_letter = {group for want in files if want.decision.channel in literal for group in above(want)}
         for want in files:
-            for group in want.placement.groups:
-                if group != want.cgroup and self._guard.holds(group):
+            for group in above(want):
+                if group not in to_the_letter and self._guard.holds(group):
                     by_steps = group in want.placement.against_tenants and not want.shown
                     (against if by_steps else behind).setdefault(group, []).append(want)
         pinned = host.pinned if host is not None else {}
         limits = self._laws.step(now, self._asks(behind, delays, pinned), host, os.cpu_count() or 1)
-        for group, most in self._steps(against).items():
+        for group, most in self._by_steps(against).items():
             limits[group] = max(limits.get(group, 0), most)
         if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in files):
             return wants  # a limit is never below what the group was found with
@@ -131,23 +134,20 @@ class Ancestry:
         at = {groups: {group: limits[group] for group in groups if group in limits} for groups in places}
         return tuple(self._under(want, at[want.placement.groups]) if want.request is None else want for want in wants)
 
-    def _steps(self, against: Mapping[str, list[Want]]) -> dict[str, int]:
-        """Give the most that groups are to have against tenants: a step more, or what they have.
-
-        A small weight stays what it is by one step: what was asked for grows until it is another one.
-        """
-        asked, self._asked = self._asked, {}
+    def _by_steps(self, against: Mapping[str, list[Want]]) -> dict[str, int]:
+        """Give the most that groups are to have against tenants: a step more, or what they have."""
+        self._steps.begin()
         limits = {}
         for group, wants in against.items():
-            if any(map(self._literal, {want.decision.channel for want in wants})):
-                continue
-            found, most = self._guard.found(group), 0.0
+            found = self._guard.found(group)
+            asked = round(found * max(want.decision.shares / self._guard.found(want.cgroup) for want in wants))
+            most = found
             with suppress(CgroupError):
-                most = share = float(self._guard.last(group))
+                most = self._guard.last(group)
                 if any(want.placement.is_raised for want in wants):
-                    most = self._asked[group] = min(2.0 * share, max(share, asked.get(group, 0.0)) * STEP)
-            factor = max(want.decision.shares / self._guard.found(want.cgroup) for want in wants)
-            limits[group] = max(found, min(round(found * factor), round(most)))
+                    most = self._steps.up(group, most)
+                    self._steps.answer([(group, asked)])
+            limits[group] = max(found, min(asked, most))
         return limits
 
     def _asks(
@@ -155,8 +155,6 @@ class Ancestry:
     ) -> dict[str, Ask]:
         asks = {}
         for group, wants in behind.items():
-            if any(map(self._literal, {want.decision.channel for want in wants})):
-                continue
             found = self._guard.found(group)
             try:
                 share = self._guard.last(group)
@@ -186,6 +184,11 @@ class Ancestry:
                 reason = f"{decision.reason}; {names} by the waiting at its own level: {most} of {decision.shares}"
                 decision = replace(decision, shares=most, reason=reason)
         return replace(want, decision=decision, limits=mine)
+
+
+def above(want: Want) -> Iterator[str]:
+    """Give the groups above a component at which it is acted."""
+    return (group for group in want.placement.groups if group != want.cgroup)
 
 
 def most_beside(group: str, wants: Iterable[Want]) -> float | None:

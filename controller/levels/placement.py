@@ -34,8 +34,6 @@ SMOOTH, PROMPT = 5.0, 1.0
 REWRITTEN = re.compile(
     r"(^|[/-])kubepods(\.slice)?$|kubepods/(burstable|besteffort)$|kubepods-(burstable|besteffort)\.slice$"
 )
-#: What a share is multiplied by at most in a period, against a tenant: a larger step would take the tenant below its T.
-STEP = 1.1
 #: Why a component is acted at levels at which nothing foreign is left.
 STILL = "no foreign work is left beside it: where it was raised"
 

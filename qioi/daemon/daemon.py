@@ -102,6 +102,7 @@ class Daemon:
         findings = self._finder.step(period, self._slicer.trying)
         self._kept_back = findings.kept_back
         asked = self._controller.decide_all(period, findings)
+        self._finder.answer(asked)
         wants = self._ancestry.apply(period.now, asked, period.delays, period.host)
         held = None
         if self._config.boost_cap is not None:

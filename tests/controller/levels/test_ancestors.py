@@ -278,3 +278,20 @@ def test_a_dry_runs_wish_is_no_step(tmp_path: Path) -> None:
 def test_algorithm_1_takes_no_steps(tmp_path: Path) -> None:
     wants = (stepped(),)
     assert Acted(tmp_path, literal=True).apply(*wants) == wants
+
+
+def test_a_group_that_algorithm_1_raises_too_is_left_to_it(tmp_path: Path) -> None:
+    """One in it is raised by its own channel's law to the letter, another one against tenants."""
+    acted = Acted(tmp_path)
+    acted.ancestry = Ancestry(acted.tree.guard, "letter".__eq__)
+    beside = want("other", 4096, "docker")
+    beside = replace(beside, decision=replace(beside.decision, channel="letter"))
+    after, other = acted.apply(stepped(), beside)
+    assert (after.limits, other.limits) == ({}, {})
+
+
+def test_a_small_group_that_wants_no_step_more_is_taken_no_further(tmp_path: Path) -> None:
+    acted, beside = Acted(tmp_path), want("other", 2000)
+    for shares, most in ((16_384, 1126), (16_384, 1239), (1100, 1100), (16_384, 1126)):
+        after, _ = acted.apply(stepped(shares=shares), beside)
+        assert after.limits == {"docker": most}

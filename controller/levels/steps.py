@@ -1,0 +1,58 @@
+"""Steps of a tenth, by which shares move against tenants: up while a channel is below its T, and back.
+
+A group's file takes whole numbers, so that one step leaves a small weight what it is. What was asked for then goes on,
+by a tenth in every period, until the weight is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+#: What a share is multiplied or divided by in a period: a larger step would take the tenant below its T.
+STEP = 1.1
+#: What a weight of 1 needs to become 2. More in one period is no step.
+MOST = 2.0
+
+
+class Asked(NamedTuple):
+    """The share that was in force, and the one that was asked for instead."""
+
+    force: float
+    share: float
+
+
+class Steps:
+    """Remembers by name what was asked for in the period before."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, Asked] = {}
+        self._asked: dict[str, Asked] = {}
+
+    def begin(self) -> None:
+        """Begin a period. Who asks for nothing in one begins anew."""
+        self._before, self._asked = self._asked, {}
+
+    def up(self, name: str, force: int) -> int:
+        """Give a step more than the share in force, or than what was asked for where that has not moved it."""
+        return self._ask(name, force, min(max(self._begun(name, force), force) * STEP, force * MOST))
+
+    def down(self, name: str, force: int) -> int:
+        """Give a step less than the share in force, or than what was asked for where that has not moved it."""
+        return self._ask(name, force, max(min(self._begun(name, force), force) / STEP, force / MOST))
+
+    def answer(self, wanted: Iterable[tuple[str, int]]) -> None:
+        """Tell what some wanted to have: of one who did not want to go all the way, the next step begins anew."""
+        if self._asked:
+            for name, share in wanted:
+                if (asked := self._asked.get(name)) is not None and share < round(asked.share):
+                    del self._asked[name]
+
+    def _begun(self, name: str, force: int) -> float:
+        """Give the share from which a step goes on."""
+        before = self._before.get(name)
+        return before.share if before is not None and before.force == force else force
+
+    def _ask(self, name: str, force: int, share: float) -> int:
+        self._asked[name] = Asked(force, share)
+        return round(share)
