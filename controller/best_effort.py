@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,7 +90,8 @@ class BestEffort:
         """Find the groups that are to be idle and are there now."""
         mount = self._hierarchy.mount
         named = (path for one in self._patterns for path in fitting(mount, one))
-        labelled = (path for path in self._labelled if (mount / path).is_dir())
+        # A Path raises where the kernel can't tell now; such a group is looked at again in the next period.
+        labelled = (path for path in self._labelled if os.path.isdir(mount / path))  # noqa: PTH112
         return dict.fromkeys(path for path in (*named, *labelled) if path not in spared)
 
     def _first(self, now: float, found: dict[str, None]) -> list[str]:

@@ -8,6 +8,7 @@ neighbour at nice 19 in a group of its own takes as much as any other (measured:
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import defaultdict, deque
@@ -20,6 +21,8 @@ from msgspec.structs import replace
 from qioi.kernel.files import KernelFiles
 from qioi.model import Component, DelayReading, HostLoad
 from qioi.monitor.scheduler.pinned import PinnedComponents
+
+log = logging.getLogger("qioi")
 
 STAT = Path("/proc/stat")
 #: Bytes asked for in it: the lines of some 800 CPUs.
@@ -129,6 +132,7 @@ class HostWatch:
         self._before = parse_cpu_times(text)
         self._host = Loads(self._before)
         self._sets: dict[Cpus, Loads] = {}
+        self._fails = False
         #: The CPUs that pinned components may run on, by name; those too whose load is not known.
         self.cpus: Mapping[str, Cpus] = {}
 
@@ -138,12 +142,15 @@ class HostWatch:
             self._pinned.watch(components)
 
     def read(self, delays: Iterable[DelayReading]) -> HostLoad | None:
-        """Compare with the look before, and with one a second ago; ``None`` if the clock has not ticked since.
+        """Compare with the look before, and with one a second ago.
 
-        ``delays`` are those of all components, but for components inside others' groups.
+        ``None`` if the clock has not ticked since, or the kernel can't tell. ``delays`` are those of all components,
+        but for components inside others' groups.
         """
         delays = tuple(delays)
-        text = self._files.read(self._path, ROOM)
+        text = self._look()
+        if text is None:
+            return None
         now, before = parse_cpu_times(text), self._before
         self._before = now
         seconds = (now.total - before.total) / (_TICK * now.cpus)
@@ -165,6 +172,18 @@ class HostWatch:
             beside = {name: replace(one, sudden=True) for name, one in beside.items()}
             return replace(load, sudden=True, pinned=beside)
         return replace(load, pinned=beside) if beside else load
+
+    def _look(self) -> bytes | None:
+        """Read the file; ``None`` if the kernel can't tell now: it has no memory for the text of many CPUs."""
+        try:
+            text = self._files.read(self._path, ROOM)
+        except OSError as error:
+            if not self._fails:
+                log.warning("%s: %s: how busy the host is is not known", self._path, error.strerror)
+            self._fails = True
+            return None
+        self._fails = False
+        return text
 
     def _idle_cores(self, seconds: float) -> float:
         """Give how many CPUs groups at ``cpu.idle`` used since the look before."""

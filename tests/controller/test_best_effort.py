@@ -77,7 +77,7 @@ def test_a_job_that_ends_while_it_is_idle_is_no_problem(tmp_path: Path, caplog: 
 
 def test_those_that_their_owners_have_labelled_are_idle_too(tmp_path: Path) -> None:
     site = make(tmp_path, [])
-    site.roster.label("other", "batch", "batch/ledger/p", "gone")
+    site.roster.label("other", "batch", "batch/ledger/p", "gone", 300 * "x")  # the kernel can't say of that one
     site.toy.waits = {"peer0": (0.1, 0.9)}
     site.run(2)
     assert idle(site) == {"other"}  # no component, nothing above one, nothing that is not there

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from stat_file import write_stat
 
+from qioi.kernel.files import KernelFiles
 from qioi.model import Component, DelayReading, HostLoad, Role
 from qioi.monitor.scheduler.host import HostWatch
 from qioi.monitor.scheduler.pinned import PinnedComponents
@@ -49,6 +50,26 @@ def test_a_short_period_comes_with_the_load_over_a_second(
     if found.lasting is not None:
         assert (found.lasting.idle, found.lasting.foreign) == pytest.approx(lasting)
     assert watch.read([]) is None  # the clock has not ticked since
+
+
+def test_a_moment_in_which_the_kernel_cannot_tell_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Under pressure it may have no memory for the text. What was used since counts in the next period."""
+    file, ticks = tmp_path / "stat", 2 * os.sysconf("SC_CLK_TCK")
+    write_stat(file, 1_000_000, 500_000)
+    watch = HostWatch(file, KernelFiles(most=0))
+    for _ in range(2):
+        file.unlink()
+        file.mkdir()
+        assert [watch.read([]), watch.read([])] == [None, None]
+        file.rmdir()
+        write_stat(file, 1_000_000 + 2 * ticks, 500_000 + ticks)
+        ticks *= 2
+        load = watch.read([DelayReading("peer0", 0.5, 0.0, 10, 1.0)])
+        assert load is not None
+        assert (load.idle, load.foreign) == (pytest.approx(0.5), pytest.approx(0.25))
+    assert caplog.messages == [f"{file}: Is a directory: how busy the host is is not known"] * 2
 
 
 def test_a_processor_that_leaves_takes_its_time_along_and_the_host_is_known_again(tmp_path: Path) -> None:
