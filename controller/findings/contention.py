@@ -18,6 +18,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from qioi.controller.findings.going_back import ANYWHERE, Channels, Cpus, GoingBack
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.findings.tenants import Tenants, tenants_of
 from qioi.controller.laws.need import FOREIGN, IDLE
@@ -29,15 +30,7 @@ from qioi.controller.period import Period
 from qioi.model import Component, HostLoad, Role
 from qioi.model.groups import chain
 
-Channels = tuple[str, ...]
-Cpus = frozenset[int]
-
-#: The CPUs of what may run on all, or of what nobody has asked.
-ANYWHERE: Cpus = frozenset()
-
-
 TENANT = "another channel has more than it is owed, and this one less"
-EASED = "another channel lacks more of what it is owed, and this one was raised against others"
 #: Sets of channels whose rivals are looked for among the levels, in one period: for each, all components are asked.
 MOST_SETS = 16
 
@@ -53,24 +46,38 @@ class Rivals(Struct, frozen=True):
     kept_back: Mapping[str, KeptBack] = field(default_factory=dict)
 
 
-class Back(NamedTuple):
-    """The channels that tenants keep one from serving; whether nobody else keeps it back; whether it is raised now."""
+class Beside(NamedTuple):
+    """What a period says of all that a component may meet; ``used`` by channels, those that serve none of them."""
 
-    channels: Channels
+    period: Period
+    tenants: Tenants
+    burning: Collection[str]
+    burnt: Mapping[Cpus, float]
+    used: Callable[[Channels], Mapping[Cpus, float]]
+
+
+class KeptDown(NamedTuple):
+    """One that others of the ledger keep back, and the load as its laws are to see it.
+
+    ``by_tenants``: nobody else does. ``starved``: tenants do now; it ``waits`` while others are to go back first.
+    """
+
+    one: Component
+    load: HostLoad
     by_tenants: bool
-    is_raised: bool
+    starved: bool
+    waits: bool
 
 
 class Contention:
     """Remembers which components were raised against others of the ledger."""
 
-    def __init__(self, rest: Callable[[str, int], int], cpus: int | None = None) -> None:
-        """Begin; ``rest`` gives a channel's default for a share found."""
-        self._rest = rest
+    def __init__(self, cpus: int | None = None) -> None:
         self._cpus = cpus or os.cpu_count() or 1
         #: Those that are held, and when the CPUs that each may run on were last full.
         self._held: dict[str, float] = {}
         self._steps = Steps()
+        self._going_back = GoingBack()
         self._components: tuple[Component, ...] = ()
         self._outer: dict[str, str] = {}
 
@@ -79,17 +86,16 @@ class Contention:
 
         ``presumed`` names channels that make no commits, but are taken to be sent to.
         """
-        self._steps.begin()
+        self._steps.begin(period.now)
         tenants = tenants_of(period, presumed)
+        self._going_back.begin(period, tenants, self._held)
         if period.host is None or not (tenants.below or burning or self._held):
             return Rivals()
         parts = self._parts(period)
         used, burnt = uses(period, own_cores(period, self._outer), tenants, burning)
-        others = cache(lambda channels: used_by_others(used, channels))
-        eased = cache(lambda channels, cpus: self._eased(period, tenants, channels, cpus))
-        loads, back = {}, {}
-        raised: list[Component] = []
-        limits: dict[str, Limit] = {}
+        all_beside = Beside(period, tenants, burning, burnt, cache(lambda channels: used_by_others(used, channels)))
+        loads: dict[str, HostLoad] = {}
+        kept_down: list[KeptDown] = []
         for one in parts:
             load = period.host.of(one.name)
             if self._has_room(period.now, one.name, load):
@@ -98,27 +104,17 @@ class Contention:
                 continue
             # Where the load of its own CPUs is not known, the host's counts, and of others what they use of that.
             cpus = period.cpus.get(one.name, ANYWHERE) if one.name in period.host.pinned else ANYWHERE
-            alone = load.foreign < FOREIGN
-            lacks = alone and not tenants.below.isdisjoint(one.channels)
-            given = self._part(others(one.channels), cpus) if lacks else 0.0
-            more = given + (0.0 if one.name in burning else self._part(burnt, cpus))
-            less = eased(one.channels, cpus) if lacks else {}
-            if given:
-                self._held[one.name] = period.now
-                raised.append(one)
-            limits |= less
-            if more or one.name in self._held:
-                loads[one.name] = beside(load, more, FOREIGN if one.name in self._held else 0.0)
-                by_tenants = alone and more == given and one.name in self._held
-                back[one.cgroup] = Back(one.channels if given else (), by_tenants, bool(given) and not less)
-        for one in raised:
-            if one.name not in limits and (force := period.forces.get(one.name)) is not None:
-                limits[one.name] = self._against(one.name, force, back[one.cgroup].is_raised)
-        return Rivals(loads, limits, by_whom(period, back, tenants, burning))
+            if (its := self._look_at(one, load, cpus, all_beside)) is not None:
+                loads[one.name] = its.load
+                kept_down.append(its)
+        limits = self._limits(period.forces, kept_down)
+        return Rivals(loads, limits, by_whom(kept_down, self._going_back.most, all_beside))
 
-    def answer(self, wants: Iterable[Want]) -> None:
-        """Take in what was asked for in this period, within the limits."""
-        self._steps.answer((want.decision.component, want.decision.shares) for want in wants)
+    def answer(self, wants: Collection[Want], capped: Container[str] = ()) -> None:
+        """Take in what was asked for in this period within the limits; some were ``capped`` afterwards."""
+        self._going_back.answer(wants)
+        decisions = (want.decision for want in wants)
+        self._steps.answer((one.component, 0 if one.component in capped else one.shares) for one in decisions)
 
     def _parts(self, period: Period) -> list[Component]:
         """Give the components that others may keep back; let go of those that are gone."""
@@ -129,32 +125,32 @@ class Contention:
         self._held = {name: full for name, full in self._held.items() if name in names}
         return parts
 
-    def _against(self, name: str, force: InForce, is_raised: bool) -> Limit:
-        """Limit what one gets against tenants to a step more, or while others go back first to what it has."""
-        most = force.share
-        if is_raised and force.placement.kept_back:  # at which level they meet is known one period later
-            most = self._steps.up(name, most)
-        return Limit(Reason.TENANT, TENANT, most)
+    def _look_at(self, one: Component, load: HostLoad, cpus: Cpus, all_beside: Beside) -> KeptDown | None:
+        """Say how others of the ledger keep one back whose CPUs are full; ``None``: not at all."""
+        alone = load.foreign < FOREIGN
+        lacks = alone and not all_beside.tenants.below.isdisjoint(one.channels)
+        given = self._part(all_beside.used(one.channels), cpus) if lacks else 0.0
+        more = given + (0.0 if one.name in all_beside.burning else self._part(all_beside.burnt, cpus))
+        waits = lacks and self._going_back.is_asked(one.channels, cpus)
+        if given:
+            self._held[one.name] = all_beside.period.now
+        held = one.name in self._held
+        if not (more or held):
+            return None
+        load = beside(load, more, FOREIGN if held else 0.0)
+        return KeptDown(one, load, alone and more == given and held, bool(given), waits)
 
-    def _eased(self, period: Period, tenants: Tenants, channels: Channels, cpus: Cpus) -> dict[str, Limit]:
-        """Limit those to a step less that were raised against tenants and do better than channels beside them.
-
-        Otherwise two that have theirs by turns would raise each other to the ceiling, and one that cannot have its own
-        would keep the others from theirs for good.
-        """
-        return {
-            one.name: Limit(Reason.TENANT, EASED, self._steps.down(one.name, force.share))
-            for one in period.components
-            if one.name in self._held and (tenants.is_rival(one, channels) or tenants.is_better_off(one, channels))
-            if meet(cpus, period.cpus.get(one.name, ANYWHERE))
-            if (force := period.forces.get(one.name)) is not None and self._is_raised(one, force)
-        }
-
-    def _is_raised(self, one: Component, force: InForce) -> bool:
-        """Whether one has more than it rests at, by what is decided here."""
-        if force.foreign or force.taken or force.problem:
-            return False
-        return force.share > max(self._rest(channel, force.original) for channel in one.channels)
+    def _limits(self, forces: Mapping[str, InForce], kept_down: Iterable[KeptDown]) -> dict[str, Limit]:
+        """Limit those that tenants starve to a step more, or to what they have while others are to go back first."""
+        limits = self._going_back.limits(self._steps)
+        for its in kept_down:
+            name = its.one.name
+            if its.starved and name not in limits and (force := forces.get(name)) is not None:
+                most = force.share
+                if force.placement.kept_back and not its.waits:  # where they meet is known one period later
+                    most = self._steps.up(name, most)
+                limits[name] = Limit(Reason.TENANT, TENANT, most)
+        return limits
 
     def _has_room(self, now: float, name: str, load: HostLoad) -> bool:
         """Say whether CPU time is idle where a component may run; let go of it where that lasts."""
@@ -214,22 +210,24 @@ def uses(
     return used, burnt
 
 
-def meet(mine: Cpus, theirs: Cpus) -> bool:
-    """Whether two may run on the same CPUs."""
-    return not mine or not theirs or not mine.isdisjoint(theirs)
+def by_whom(kept_down: Iterable[KeptDown], less: Container[str], all_beside: Beside) -> dict[str, KeptBack]:
+    """Say by whom each group is kept back: by those who burn, or have what they are owed; and who is raised now.
 
-
-def by_whom(period: Period, back: Mapping[str, Back], tenants: Tenants, burning: Container[str]) -> dict[str, KeptBack]:
-    """Say by whom each group in ``back`` is kept back: by those who burn, or have what they are owed."""
-    parts = [one for one in period.components if one.role is not Role.CLIENT]
-    burners = frozenset(one.cgroup for one in parts if one.name in burning)
-    known: dict[Channels, frozenset[str]] = {(): burners}
-    for channels in list({one.channels for one in back.values()})[:MOST_SETS]:
-        if channels:
-            known[channels] = burners.union(one.cgroup for one in parts if tenants.is_rival(one, channels))
-    return {
-        group: KeptBack(known.get(one.channels, burners), one.by_tenants, one.is_raised) for group, one in back.items()
-    }
+    Those who are to have ``less`` are not.
+    """
+    tenants = all_beside.tenants
+    parts = [one for one in all_beside.period.components if one.role is not Role.CLIENT]
+    burners = frozenset(one.cgroup for one in parts if one.name in all_beside.burning)
+    by: dict[Channels, frozenset[str]] = {}
+    found = {}
+    for its in kept_down:
+        channels = its.one.channels if its.starved else ()
+        if channels not in by and len(by) < MOST_SETS:
+            rivals = {one.channels for one in parts if tenants.are_rivals(one.channels, channels)} if channels else ()
+            by[channels] = burners.union(one.cgroup for one in parts if one.channels in rivals)
+        is_raised = its.starved and not its.waits and its.one.name not in less
+        found[its.one.cgroup] = KeptBack(by.get(channels, burners), its.by_tenants, is_raised)
+    return found
 
 
 def used_by_others(used: Mapping[tuple[Channels, Cpus], float], mine: Channels) -> dict[Cpus, float]:

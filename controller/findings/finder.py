@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -72,7 +72,7 @@ class Finder:
         self._leaders = Leaders(rest, is_literal)
         self._presumed = Presumed(is_literal)
         self._burners = Burners()
-        self._contention = Contention(rest)
+        self._contention = Contention()
         self._minimum = Minimum(neighbours_keep)
         self._enough = JustEnough(weigh)
         self._effects = Effects(is_literal)
@@ -81,9 +81,9 @@ class Finder:
         """Go on with another part of the host's CPUs that neighbours keep."""
         self._minimum.part = neighbours_keep
 
-    def answer(self, wants: Iterable[Want]) -> None:
-        """Take in what was asked for in this period, within the limits."""
-        self._contention.answer(wants)
+    def answer(self, wants: Collection[Want], capped: Container[str] = ()) -> None:
+        """Take in what was asked for in this period within the limits; some were ``capped`` afterwards."""
+        self._contention.answer(wants, capped)
 
     def step(self, period: Period, tried: bool = False) -> Findings:
         """Take one period in. ``tried``: something else than shares is on trial."""

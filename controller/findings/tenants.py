@@ -10,10 +10,9 @@ from qioi.controller.findings.diagnoses import see
 from qioi.controller.laws.need import is_active, is_below, shortfall
 from qioi.controller.laws.thresholds import AUTO, Threshold
 from qioi.controller.period import Period
-from qioi.model import Component
 
-#: How much less of its T a channel does, as a part of T, than one that is worse off than that.
-WORSE = 0.1
+#: A channel is better off than another one where it lacks at least this much less, as parts of their Ts.
+LESS = 0.1
 
 
 class Tenants(Struct, frozen=True):
@@ -29,16 +28,16 @@ class Tenants(Struct, frozen=True):
         """Whether all of these channels are known to have what they are owed."""
         return all(self.short.get(name, 1.0) <= 0 for name in channels)
 
-    def is_rival(self, one: Component, channels: Iterable[str]) -> bool:
-        """Whether one has what it is owed in all of its channels, of which none is among these."""
-        return bool(one.channels) and self.have_theirs(one.channels) and is_apart(one, channels)
+    def are_rivals(self, theirs: Iterable[str], mine: Iterable[str]) -> bool:
+        """Whether others have what they are owed in all of their channels, of which none is one of mine."""
+        return bool(theirs) and self.have_theirs(theirs) and set(theirs).isdisjoint(mine)
 
-    def is_better_off(self, one: Component, channels: Iterable[str]) -> bool:
-        """Whether one lacks far less, in all of its channels, than these do, of which it serves none."""
-        if not one.channels or not is_apart(one, channels):
+    def are_better_off(self, theirs: Iterable[str], mine: Iterable[str]) -> bool:
+        """Whether others lack far less, in all of their channels, than mine do, of which they serve none."""
+        if not theirs or not set(theirs).isdisjoint(mine):
             return False
-        lacks = max(self.short[name] for name in channels if name in self.below)
-        return all(self.short.get(name, 1.0) + WORSE <= lacks for name in one.channels)
+        lacks = max((self.short[name] for name in mine if name in self.below), default=0.0)
+        return all(self.short.get(name, 1.0) + LESS <= lacks for name in theirs)
 
 
 def tenants_of(period: Period, presumed: Container[str]) -> Tenants:
@@ -51,8 +50,3 @@ def tenants_of(period: Period, presumed: Container[str]) -> Tenants:
 def is_stated(owed: Threshold) -> bool:
     """Whether somebody has said what a channel is owed."""
     return bool(owed.value) and owed.source != AUTO
-
-
-def is_apart(one: Component, channels: Iterable[str]) -> bool:
-    """Whether a component serves none of these channels."""
-    return set(one.channels).isdisjoint(channels)

@@ -118,7 +118,12 @@ class Ancestry:
         against: dict[str, list[Want]] = {}
         files = [want for want in wants if want.request is None]  # the kubelet sets a pod's groups by its request
         literal = set(filter(self._literal, {want.decision.channel for want in files}))
-        to_the_letter = {group for want in files if want.decision.channel in literal for group in above(want)}
+        to_the_letter = {
+            group
+            for want in files
+            if want.decision.channel in literal and self._is_raised(want)
+            for group in above(want)
+        }
         for want in files:
             for group in above(want):
                 if group not in to_the_letter and self._guard.holds(group):
@@ -126,7 +131,7 @@ class Ancestry:
                     (against if by_steps else behind).setdefault(group, []).append(want)
         pinned = host.pinned if host is not None else {}
         limits = self._laws.step(now, self._asks(behind, delays, pinned), host, os.cpu_count() or 1)
-        for group, most in self._by_steps(against).items():
+        for group, most in self._by_steps(now, against).items():
             limits[group] = max(limits.get(group, 0), most)
         if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in files):
             return wants  # a limit is never below what the group was found with
@@ -134,9 +139,12 @@ class Ancestry:
         at = {groups: {group: limits[group] for group in groups if group in limits} for groups in places}
         return tuple(self._under(want, at[want.placement.groups]) if want.request is None else want for want in wants)
 
-    def _by_steps(self, against: Mapping[str, list[Want]]) -> dict[str, int]:
+    def _is_raised(self, want: Want) -> bool:
+        return not want.shown and want.decision.shares > self._guard.found(want.cgroup)
+
+    def _by_steps(self, now: float, against: Mapping[str, list[Want]]) -> dict[str, int]:
         """Give the most that groups are to have against tenants: a step more, or what they have."""
-        self._steps.begin()
+        self._steps.begin(now)
         limits = {}
         for group, wants in against.items():
             found = self._guard.found(group)

@@ -201,3 +201,12 @@ def under(want: Want, shares: int | None, cap: float) -> Want:
         return want
     reason = f"{want.decision.reason}; boost_cap {cap:g} leaves {shares} of {want.decision.shares}"
     return replace(want, decision=replace(want.decision, shares=shares, reason=reason))
+
+
+def held_down(before: Iterable[Want], after: Iterable[Want]) -> frozenset[str]:
+    """Name the components that the cap leaves less than they want."""
+    return frozenset(
+        one.decision.component
+        for one, left in zip(before, after, strict=True)
+        if left.decision.shares < one.decision.shares
+    )

@@ -13,25 +13,29 @@ from typing import NamedTuple
 STEP = 1.1
 #: What a weight of 1 needs to become 2. More in one period is no step.
 MOST = 2.0
+#: Seconds without a step, of a moment of room or of foreign work, after which one begins anew.
+KEPT = 10.0
 
 
 class Asked(NamedTuple):
-    """The share that was in force, and the one that was asked for instead."""
+    """When a step was asked for, the share that was in force, and the one asked for instead."""
 
-    force: float
+    at: float
+    force: int
     share: float
 
 
 class Steps:
-    """Remembers by name what was asked for in the period before."""
+    """Remembers by name what was asked for last."""
 
     def __init__(self) -> None:
-        self._before: dict[str, Asked] = {}
+        self._now = 0.0
         self._asked: dict[str, Asked] = {}
 
-    def begin(self) -> None:
-        """Begin a period. Who asks for nothing in one begins anew."""
-        self._before, self._asked = self._asked, {}
+    def begin(self, now: float) -> None:
+        """Begin a period."""
+        self._now = now
+        self._asked = {name: asked for name, asked in self._asked.items() if now - asked.at <= KEPT}
 
     def up(self, name: str, force: int) -> int:
         """Give a step more than the share in force, or than what was asked for where that has not moved it."""
@@ -50,9 +54,9 @@ class Steps:
 
     def _begun(self, name: str, force: int) -> float:
         """Give the share from which a step goes on."""
-        before = self._before.get(name)
-        return before.share if before is not None and before.force == force else force
+        asked = self._asked.get(name)
+        return asked.share if asked is not None and asked.force == force else force
 
     def _ask(self, name: str, force: int, share: float) -> int:
-        self._asked[name] = Asked(force, share)
+        self._asked[name] = Asked(self._now, force, share)
         return round(share)

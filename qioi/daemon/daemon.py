@@ -19,6 +19,7 @@ from qioi.controller.findings.finder import Finder, is_disturbed
 from qioi.controller.guard.guard import Guard
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.levels.ancestors import Ancestry
+from qioi.controller.levels.cap import held_down
 from qioi.controller.levels.placement import NOBODY
 from qioi.controller.period import Period
 from qioi.controller.slicing import SlicePeriod
@@ -102,11 +103,13 @@ class Daemon:
         findings = self._finder.step(period, self._slicer.trying)
         self._kept_back = findings.kept_back
         asked = self._controller.decide_all(period, findings)
-        self._finder.answer(asked)
         wants = self._ancestry.apply(period.now, asked, period.delays, period.host)
-        held = None
+        held, capped = None, frozenset[str]()
         if self._config.boost_cap is not None:
+            uncapped = wants
             wants, held = self._capper.apply(period.now, wants, self._config.boost_cap)
+            capped = held_down(uncapped, wants)
+        self._finder.answer(asked, capped)
         self._controller.limit_all(asked, wants)
         return Decisions(findings, wants, held)
 

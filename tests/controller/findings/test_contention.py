@@ -2,53 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 from toy_host import ToyHost
+from toy_tenants import FULL, PARTS, ROOM, in_force, period, pins, tenants_run, wanted
 
 from qioi.controller.findings.contention import Contention
 from qioi.controller.laws.room import ROOM_FOR
-from qioi.controller.laws.thresholds import Threshold
-from qioi.controller.levels.placement import Placement
-from qioi.controller.levels.wants import InForce, Want
+from qioi.controller.levels.steps import KEPT
 from qioi.controller.period import Period
-from qioi.model import ChannelReading, Component, Decision, DelayReading, HostLoad, Role
-
-FULL, ROOM = HostLoad(0.0, 0.0), HostLoad(0.5, 0.0)
-PARTS = (
-    Component("red0", Role.PEER, "g/red0", ("red",)),
-    Component("blue0", Role.PEER, "g/blue0", ("blue",)),
-    Component("both", Role.ORDERER, "g/both", ("red", "blue")),
-    Component("client", Role.CLIENT, "g/client"),
-)
-
-
-def period(
-    red: float | None, blue: float | None, host: HostLoad | None = FULL, source: str = "configuration"
-) -> Period:
-    rates = {"red": red, "blue": blue}
-    readings = {name: ChannelReading(name, rate, 0.1) for name, rate in rates.items() if rate is not None}
-    owed = {name: Threshold(100.0, source) for name in rates}
-    delays = {one.name: DelayReading(one.name, 0.8, 0.8, 10, 1.0) for one in PARTS}
-    return Period(0.0, PARTS, readings, delays, host, owed)
-
-
-def at_rest(_channel: str, found: int) -> int:
-    return found
-
-
-def pins(**cpus: Iterable[int]) -> dict[str, frozenset[int]]:
-    """The CPUs that these components may run on; one without any may run on all."""
-    return {name: frozenset(each) for name, each in cpus.items() if each}
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
+from qioi.settings.config import load_config
 
 
 def seen(*args: Period, burning: tuple[str, ...] = ()) -> dict[str, float]:
-    contention = Contention(at_rest, cpus=2)
+    contention = Contention(cpus=2)
     rivals = [contention.step(one, burning) for one in args][-1]
     assert not rivals.limits  # no share in force is known
     return {name: round(load.foreign, 3) for name, load in rivals.loads.items()}
@@ -81,7 +54,7 @@ def test_where_nobody_is_kept_back_by_a_tenant_that_has_its_own(one: Period) -> 
 def test_an_idle_channel_is_kept_from_nothing_and_a_starved_one_is(presumed: tuple[str, ...], names: set[str]) -> None:
     one = period(0.0, 150.0)
     silent = {**one.channels, "red": ChannelReading("red", 0.0, 60.0)}
-    assert Contention(at_rest, cpus=2).step(replace(one, channels=silent), (), presumed).loads.keys() == names
+    assert Contention(cpus=2).step(replace(one, channels=silent), (), presumed).loads.keys() == names
 
 
 def test_what_was_raised_against_a_tenant_is_held_until_there_is_room() -> None:
@@ -124,7 +97,7 @@ def test_a_burner_counts_by_what_it_uses_of_the_cpus_that_one_may_run_on(
     host = replace(FULL, pinned={"red0": FULL} if mine else {})
     one = replace(period(100.0, 100.0, host), cpus=pins(red0=mine, blue0=theirs))
     delays = {**one.delays, "blue0": DelayReading("blue0", 1.0, 0.8, 10, 1.0)}
-    load = Contention(at_rest, cpus=64).step(replace(one, delays=delays), ("blue0",)).loads.get("red0")
+    load = Contention(cpus=64).step(replace(one, delays=delays), ("blue0",)).loads.get("red0")
     assert (load and load.foreign) == (foreign and pytest.approx(foreign))
 
 
@@ -132,7 +105,7 @@ def test_a_tenant_counts_where_the_one_below_its_threshold_may_run() -> None:
     """It fills the two CPUs of it; the others of the host are free."""
     for theirs, foreign in (({0, 1}, 0.4), ({2, 3}, None)):
         one = period(50.0, 150.0, HostLoad(0.9, 0.0, pinned={"red0": FULL}))
-        loads = Contention(at_rest, cpus=64).step(replace(one, cpus=pins(red0={0, 1}, blue0=theirs)), ()).loads
+        loads = Contention(cpus=64).step(replace(one, cpus=pins(red0={0, 1}, blue0=theirs)), ()).loads
         assert {name: round(load.foreign, 3) for name, load in loads.items()} == ({"red0": foreign} if foreign else {})
 
 
@@ -170,7 +143,7 @@ def test_what_runs_in_anothers_group_is_counted_once(burning: tuple[str, ...], f
 
 def test_over_a_second_it_counts_as_well() -> None:
     one = period(50.0, 150.0, HostLoad(0.0, 0.02, lasting=HostLoad(0.05, 0.01)))
-    load = Contention(at_rest, cpus=2).step(one, ()).loads["red0"]
+    load = Contention(cpus=2).step(one, ()).loads["red0"]
     assert load.foreign == pytest.approx(0.42)
     assert load.lasting is not None
     assert load.lasting.foreign == pytest.approx(0.41)
@@ -186,41 +159,23 @@ def test_over_a_second_it_counts_as_well() -> None:
     ],
 )
 def test_the_groups_that_keep_one_back(one: Period, burning: tuple[str, ...], groups: dict[str, set[str]]) -> None:
-    kept_back = Contention(at_rest, cpus=2).step(one, burning).kept_back
+    kept_back = Contention(cpus=2).step(one, burning).kept_back
     assert {group: by.rivals for group, by in kept_back.items()} == groups
     assert {group for group, by in kept_back.items() if by.by_tenants} == (set() if burning else groups.keys())
-
-
-def in_force(share: int, original: int = 1024, *, kept_back: bool = True) -> InForce:
-    return InForce(share, original, Placement(("g",), "", kept_back=kept_back))
 
 
 @pytest.mark.parametrize(("kept_back", "share"), [(True, 2200), (False, 2000)])
 def test_a_share_against_a_tenant_grows_by_a_tenth(kept_back: bool, share: int) -> None:
     """From the second period on, in which the levels at which the two meet are known."""
     one = replace(period(50.0, 150.0), forces={"red0": in_force(2000, kept_back=kept_back)})
-    assert Contention(at_rest, cpus=2).step(one, ()).limits["red0"].allows(2000, 1024) == share
+    assert Contention(cpus=2).step(one, ()).limits["red0"].allows(2000, 1024) == share
 
 
 def test_a_weight_that_a_tenth_does_not_move_is_moved_by_several() -> None:
     """Its file takes whole numbers: what was asked for grows, up to the double, until it is another one."""
-    one, contention = replace(period(50.0, 150.0), forces={"red0": in_force(10, 10)}), Contention(at_rest, cpus=2)
+    one, contention = replace(period(50.0, 150.0), forces={"red0": in_force(10, 10)}), Contention(cpus=2)
     assert [contention.step(one, ()).limits["red0"].most for _ in range(9)] == [11, 12, 13, 15, 16, 18, 19, 20, 20]
-    contention.step(period(100.0, 100.0), ())
-    assert contention.step(one, ()).limits["red0"].most == 11
-
-
-def test_a_tenant_that_was_raised_itself_goes_back_first() -> None:
-    contention = Contention(at_rest, cpus=2)
-    contention.step(replace(period(150.0, 50.0), forces={"blue0": in_force(1024)}), ())
-    forces = {"red0": in_force(1500), "blue0": in_force(2000)}
-    rivals = contention.step(replace(period(50.0, 150.0), forces=forces), ())
-    assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 1500, "blue0": 1818}
-    assert [by.is_raised for by in rivals.kept_back.values()] == [False, False]
-    forces["blue0"] = in_force(1024)
-    rivals = contention.step(replace(period(50.0, 150.0), forces=forces), ())
-    assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 1650}
-    assert rivals.kept_back["g/red0"] == (frozenset({"g/blue0"}), True, True)
+    assert contention.step(replace(one, now=KEPT + 1.0), ()).limits["red0"].most == 11
 
 
 @pytest.mark.parametrize("weight", [1, 3])
@@ -233,19 +188,6 @@ def test_tenants_of_the_least_weights_are_raised_too(tmp_path: Path, weight: int
     weights = [tenants_run(site, host, "/container") for _ in range(40)]
     assert weights[-1][0] > weight
     assert weights[-1][1] == weight
-
-
-def tenants_run(site: ToySite, host: ToyHost, inside: str) -> tuple[int, int]:
-    """One period of two tenants who compete at the groups above their own; give the weights there."""
-    shares = {name: site.weight(f"g/{name}") * 1024 // 100 for name in host.demand}
-    delays, site.toy.host, _ = host.period(shares)
-    site.toy.tps = {name[:-1]: 100 * delays[name].run / demand for name, demand in host.demand.items()}
-    site.toy.waits = {name: (one.run, one.wait) for name, one in delays.items()}
-    all_of_it = sum(one.run for one in delays.values())
-    its = {f"g/{name}{part}": one.run for name, one in delays.items() for part in {"", inside}}
-    site.toy.used = {"": all_of_it, "g": all_of_it, **its}
-    site.run(1)
-    return site.weight("g/red0"), site.weight("g/blue0")
 
 
 @pytest.mark.parametrize("blue", [40, 48])
@@ -270,89 +212,26 @@ def test_two_tenants_and_nobody_else(tmp_path: Path, blue: int, inside: str) -> 
     assert max(reds) <= 1.1 * min(reds)
 
 
-def eased(forces: dict[str, InForce], *later: Period, rest: Callable[[str, int], int] = at_rest) -> dict[str, int]:
-    """Raise blue0 against red; give what limits whom in the last of the periods after it."""
-    contention = Contention(rest, cpus=2)
-    contention.step(replace(period(150.0, 50.0), forces=forces), ())
-    rivals = [contention.step(replace(one, forces=forces), ()) for one in later][-1]
-    return {name: limit.most for name, limit in rivals.limits.items() if limit.most is not None}
-
-
-@pytest.mark.parametrize("share", [3, 4, 5])
-def test_small_weights_go_back_by_several_steps(share: int) -> None:
-    forces = {"blue0": in_force(share, 2)}
-    limits = [eased(forces, *[period(50.0, 150.0)] * count)["blue0"] for count in range(1, 6)]
-    assert limits == sorted(limits, reverse=True)
-    assert limits[-1] < share
-
-
-def test_what_has_its_default_is_not_raised() -> None:
-    """The others are: it stands where it rests, though it was found with less."""
-    forces = {"red0": in_force(1024), "blue0": in_force(2048)}
-    assert eased(forces, period(50.0, 150.0), rest=lambda _, found: 2 * found) == {"red0": 1126}
-    assert eased(forces, period(50.0, 150.0)) == {"red0": 1024, "blue0": 1862}
-
-
-@pytest.mark.parametrize("whose", [{"foreign": True}, {"taken": ("g",)}, {"problem": "g is read-only"}])
-def test_a_share_that_nobody_here_decides_holds_nobody_up(whose: dict[str, Any]) -> None:
-    forces = {"red0": in_force(1024), "blue0": replace(in_force(2048), **whose)}
-    assert eased(forces, period(50.0, 150.0)) == {"red0": 1126}
-
-
-@pytest.mark.parametrize(("theirs", "limits"), [({2, 3}, {}), ({1, 2}, {"red0": 1024, "blue0": 1862})])
-def test_what_was_raised_on_other_cpus_holds_nobody_up(theirs: Iterable[int], limits: dict[str, int]) -> None:
-    forces = {"red0": in_force(1024), "blue0": in_force(2048)}
-    one = period(50.0, 150.0, replace(FULL, pinned={"red0": FULL}))
-    assert eased(forces, replace(one, cpus=pins(red0={0, 1}, blue0=theirs))) == limits
-
-
-@pytest.mark.parametrize(
-    ("red", "blue", "limits"),
-    [
-        (40.0, 80.0, {"blue0": 1862}),
-        (75.0, 80.0, {}),  # neither has its own, and they lack as much
-        (80.0, 40.0, {}),  # it was not enough
-        (40.0, None, {}),
-    ],
-)
-def test_where_both_lack_theirs_the_raised_one_gives_to_who_lacks_more(
-    red: float, blue: float | None, limits: dict[str, int]
+@pytest.mark.parametrize(("share", "capped", "then"), [(11, (), 12), (10, (), 11), (11, ("red0",), 11)])
+def test_a_step_that_was_not_wanted_or_not_given_is_not_taken_further(
+    share: int, capped: tuple[str, ...], then: int
 ) -> None:
-    assert eased({"red0": in_force(1024), "blue0": in_force(2048)}, period(red, blue)) == limits
-
-
-def test_who_goes_back_is_raised_against_nobody() -> None:
-    """green has its own, red lacks more than blue, which was raised against green: red's comes first."""
-    third = Component("green0", Role.PEER, "g/green0", ("green",))
-    one = period(40.0, 80.0)
-    one = replace(
-        one,
-        components=(*PARTS, third),
-        channels={**one.channels, "green": ChannelReading("green", 150.0, 0.1)},
-        owed={**one.owed, "green": Threshold(100.0, "configuration")},
-        delays={**one.delays, "green0": DelayReading("green0", 0.8, 0.8, 10, 1.0)},
-    )
-    forces = {"red0": in_force(1024), "blue0": in_force(2048)}
-    assert eased(forces, one) == {"red0": 1024, "blue0": 1862}
-
-
-@pytest.mark.parametrize(("wanted", "then"), [(11, 12), (10, 11)])
-def test_a_step_that_was_not_wanted_is_not_taken_further(wanted: int, then: int) -> None:
     """Its law asks for less where it waits for its disk. Once that is over, it goes on by a step."""
-    contention, one = Contention(at_rest, cpus=2), replace(period(50.0, 150.0), forces={"red0": in_force(10, 10)})
+    contention, one = Contention(cpus=2), replace(period(50.0, 150.0), forces={"red0": in_force(10, 10)})
     assert contention.step(one, ()).limits["red0"].most == 11
-    contention.answer([Want(Decision("red0", 10, wanted, "", None, "red"), "g/red0", Placement(("g/red0",), ""))])
+    contention.answer([wanted("red0", 10, share)], capped)
     assert contention.step(one, ()).limits["red0"].most == then
 
 
-def test_where_neither_can_have_its_own_what_was_raised_goes_back(tmp_path: Path) -> None:
-    """Blue comes to need far more: what red was raised by takes from it what it is owed."""
-    owed = {"red": {"threshold": 100}, "blue": {"threshold": 40}}
-    site = ToySite(tmp_path, [peer(f"{name}0", f"g/{name}0", name) for name in owed], channels=owed)
-    host = ToyHost(demand={"red0": 1.2, "blue0": 2.0}, noise=0.02)
-    weights = [tenants_run(site, host, "") for _ in range(60)]
-    assert weights[-1][0] > 100
-    host.demand["blue0"] = 6.0  # each of its transactions takes three times the CPU time
-    weights = [tenants_run(site, host, "") for _ in range(60)]
-    assert weights[-30:] == [(100, 100)] * 30
-    assert site.toy.tps["blue"] < 0.9 * owed["blue"]["threshold"]
+def test_what_a_cap_held_down_goes_on_by_a_step_when_it_is_lifted(tmp_path: Path) -> None:
+    owed = {"red": {"threshold": 100}, "blue": {"threshold": 25}}
+    site = ToySite(tmp_path, [peer(f"{name}0", f"g/{name}0", name) for name in owed], channels=owed, boost_cap=0.52)
+    host = ToyHost(demand={"red0": 1.4, "blue0": 2.0}, noise=0.0)
+    for _ in range(30):
+        capped, _ = tenants_run(site, host, "")
+    file = site.folder / "qioi.yaml"
+    file.write_text(file.read_text().replace("boost_cap: 0.52", "boost_cap: 0.99"))
+    site.snapshot = site.daemon.adopt(load_config(file), site.snapshot)
+    reds = [tenants_run(site, host, "")[0] for _ in range(8)]
+    assert 100 < capped < reds[-1]
+    assert all(after <= 1.1 * before + 1 for before, after in pairwise([capped, *reds]))

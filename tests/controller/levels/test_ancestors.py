@@ -280,14 +280,20 @@ def test_algorithm_1_takes_no_steps(tmp_path: Path) -> None:
     assert Acted(tmp_path, literal=True).apply(*wants) == wants
 
 
-def test_a_group_that_algorithm_1_raises_too_is_left_to_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("shares", "shown", "limits"),
+    [(4096, False, {}), (1024, False, {"docker": 1126}), (4096, True, {"docker": 1126})],
+)
+def test_a_group_that_algorithm_1_raises_too_is_left_to_it(
+    tmp_path: Path, shares: int, shown: bool, limits: dict[str, int]
+) -> None:
     """One in it is raised by its own channel's law to the letter, another one against tenants."""
     acted = Acted(tmp_path)
     acted.ancestry = Ancestry(acted.tree.guard, "letter".__eq__)
-    beside = want("other", 4096, "docker")
-    beside = replace(beside, decision=replace(beside.decision, channel="letter"))
-    after, other = acted.apply(stepped(), beside)
-    assert (after.limits, other.limits) == ({}, {})
+    beside = want("other", shares, "docker")
+    beside = replace(beside, decision=replace(beside.decision, channel="letter"), shown=shown)
+    after, _ = acted.apply(stepped(), beside)
+    assert after.limits == limits
 
 
 def test_a_small_group_that_wants_no_step_more_is_taken_no_further(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qioi.controller.levels.steps import Steps
+from qioi.controller.levels.steps import KEPT, Steps
 from qioi.kernel.hierarchy import Hierarchy
 
 #: Periods in which the double, or the half, is reached by tenths.
@@ -21,7 +21,7 @@ def periods(step: Callable[[str, int], int], steps: Steps, file: Hierarchy, weig
     """Step by step from this weight until the file has another one; give what was asked for."""
     asked: list[int] = []
     while len(asked) < 2 * DOUBLE and (not asked or file.raw(asked[-1], found) == weight):
-        steps.begin()
+        steps.begin(0.0)
         asked.append(step("one", file.shares(weight, found)))
     return asked
 
@@ -42,26 +42,32 @@ def test_every_weight_moves_within_the_periods_of_a_double_and_by_a_tenth_or_one
         assert share / 2 - 1 <= asked[-1] <= share * 2 + 1
 
 
-def test_who_asked_for_nothing_or_was_moved_begins_anew() -> None:
+def test_who_was_moved_or_asks_for_the_other_way_begins_anew() -> None:
     steps = Steps()
     for force, asked in ((10, 11), (10, 12), (10, 13), (20, 22), (10, 11)):
-        steps.begin()
+        steps.begin(0.0)
         assert steps.up("one", force) == asked
-    steps.begin()
-    steps.begin()
-    assert steps.up("one", 10) == 11
-    steps.begin()
-    assert steps.down("one", 10) == 9  # what was asked for upwards counts for nothing
-    steps.begin()
+    assert steps.down("one", 10) == 9
     assert steps.down("one", 10) == 8
+
+
+@pytest.mark.parametrize(("later", "asked"), [(KEPT, 12), (KEPT + 1.0, 11)])
+def test_a_moment_without_a_step_begins_nothing_anew(later: float, asked: int) -> None:
+    """The host was not full, or somebody foreign was there."""
+    steps = Steps()
+    steps.begin(0.0)
+    assert steps.up("one", 10) == 11
+    steps.begin(1.0)
+    steps.begin(later)
+    assert steps.up("one", 10) == asked
 
 
 @pytest.mark.parametrize(("wanted", "then"), [(11, 12), (10, 11), (16, 12)])
 def test_who_wants_less_than_a_step_more_begins_anew(wanted: int, then: int) -> None:
     """Its disk keeps it back, or it hardly waits: the step after that is one, too."""
     steps = Steps()
-    steps.begin()
+    steps.begin(0.0)
     assert steps.up("one", 10) == 11
     steps.answer([("other", 5), ("one", wanted)])
-    steps.begin()
+    steps.begin(0.0)
     assert steps.up("one", 10) == then
