@@ -31,6 +31,9 @@ from qioi.model import Component, HostLoad, Role
 from qioi.model.groups import chain
 
 TENANT = "another channel has more than it is owed, and this one less"
+#: The least part of a step. It is as much of one as tenants have beyond their Ts, as a part of these: rates tell some
+#: seconds late, and whole steps until then would take tenants far below their Ts.
+LEAST = 0.1
 #: Sets of channels whose rivals are looked for among the levels, in one period: for each, all components are asked.
 MOST_SETS = 16
 
@@ -78,6 +81,7 @@ class Contention:
         self._held: dict[str, float] = {}
         self._steps = Steps()
         self._going_back = GoingBack()
+        self._kept_back: Mapping[str, KeptBack] = {}
         self._components: tuple[Component, ...] = ()
         self._outer: dict[str, str] = {}
 
@@ -89,7 +93,9 @@ class Contention:
         self._steps.begin(period.now)
         tenants = tenants_of(period, presumed)
         self._going_back.begin(period, tenants, self._held)
-        if period.host is None or not (tenants.below or burning or self._held):
+        if period.host is None:
+            return self._kept(period.forces)
+        if not (tenants.below or burning or self._held):
             return Rivals()
         parts = self._parts(period)
         used, burnt = uses(period, own_cores(period, self._outer), tenants, burning)
@@ -107,14 +113,24 @@ class Contention:
             if (its := self._look_at(one, load, cpus, all_beside)) is not None:
                 loads[one.name] = its.load
                 kept_down.append(its)
-        limits = self._limits(period.forces, kept_down)
-        return Rivals(loads, limits, by_whom(kept_down, self._going_back.most, all_beside))
+        limits = self._limits(period.forces, tenants, kept_down)
+        self._kept_back = by_whom(kept_down, self._going_back.most, all_beside)
+        return Rivals(loads, limits, self._kept_back)
 
     def answer(self, wants: Collection[Want], capped: Container[str] = ()) -> None:
         """Take in what was asked for in this period within the limits; some were ``capped`` afterwards."""
         self._going_back.answer(wants)
         decisions = (want.decision for want in wants)
         self._steps.answer((one.component, 0 if one.component in capped else one.shares) for one in decisions)
+
+    def _kept(self, forces: Mapping[str, InForce]) -> Rivals:
+        """Keep what is held as it is: laws take all waiting for foreign work where the host's load is not known."""
+        limits = {
+            name: Limit(Reason.TENANT, TENANT, force.share)
+            for name in self._held
+            if (force := forces.get(name)) is not None
+        }
+        return Rivals({}, limits, {group: by._replace(is_raised=False) for group, by in self._kept_back.items()})
 
     def _parts(self, period: Period) -> list[Component]:
         """Give the components that others may keep back; let go of those that are gone."""
@@ -140,7 +156,9 @@ class Contention:
         load = beside(load, more, FOREIGN if held else 0.0)
         return KeptDown(one, load, alone and more == given and held, bool(given), waits)
 
-    def _limits(self, forces: Mapping[str, InForce], kept_down: Iterable[KeptDown]) -> dict[str, Limit]:
+    def _limits(
+        self, forces: Mapping[str, InForce], tenants: Tenants, kept_down: Iterable[KeptDown]
+    ) -> dict[str, Limit]:
         """Limit those that tenants starve to a step more, or to what they have while others are to go back first."""
         limits = self._going_back.limits(self._steps)
         for its in kept_down:
@@ -148,7 +166,7 @@ class Contention:
             if its.starved and name not in limits and (force := forces.get(name)) is not None:
                 most = force.share
                 if force.placement.kept_back and not its.waits:  # where they meet is known one period later
-                    most = self._steps.up(name, most)
+                    most = self._steps.up(name, most, max(LEAST, tenants.to_give(its.one.channels)))
                 limits[name] = Limit(Reason.TENANT, TENANT, most)
         return limits
 
@@ -205,7 +223,7 @@ def uses(
         cpus = period.cpus.get(one.name, ANYWHERE)
         if one.name in burning:
             burnt[cpus] += cores[one.name]
-        elif one.channels and tenants.have_theirs(one.channels):
+        elif tenants.have_theirs(one.channels):
             used[one.channels, cpus] += cores[one.name]
     return used, burnt
 
@@ -218,12 +236,13 @@ def by_whom(kept_down: Iterable[KeptDown], less: Container[str], all_beside: Bes
     tenants = all_beside.tenants
     parts = [one for one in all_beside.period.components if one.role is not Role.CLIENT]
     burners = frozenset(one.cgroup for one in parts if one.name in all_beside.burning)
+    served = set(filter(tenants.have_theirs, {one.channels for one in parts}))
     by: dict[Channels, frozenset[str]] = {}
     found = {}
     for its in kept_down:
         channels = its.one.channels if its.starved else ()
         if channels not in by and len(by) < MOST_SETS:
-            rivals = {one.channels for one in parts if tenants.are_rivals(one.channels, channels)} if channels else ()
+            rivals = {theirs for theirs in served if set(theirs).isdisjoint(channels)} if channels else ()
             by[channels] = burners.union(one.cgroup for one in parts if one.channels in rivals)
         is_raised = its.starved and not its.waits and its.one.name not in less
         found[its.one.cgroup] = KeptBack(by.get(channels, burners), its.by_tenants, is_raised)

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Set
 from typing import NamedTuple
 
 from qioi.controller.findings.limits import Limit, Reason
-from qioi.controller.findings.tenants import Tenants
+from qioi.controller.findings.tenants import LESS, Tenants
 from qioi.controller.levels.steps import Steps
 from qioi.controller.levels.wants import InForce, Want
 from qioi.controller.period import Period
@@ -24,8 +24,9 @@ Place = tuple[Channels, Cpus]
 #: The CPUs of what may run on all, or of what nobody has asked.
 ANYWHERE: Cpus = frozenset()
 EASED = "another channel lacks more of what it is owed, and this one was raised against others"
-#: Seconds after which one that went no further back is asked again: it may have been a lost leader's floor.
-AGAIN = 10.0
+#: Seconds after which one that went no further back is asked again: it may have been a lost leader's floor. And those
+#: for which it is not asked even where it has more by then: a law that takes no limits may raise it in every period.
+AGAIN, FIRM = 10.0, 3.0
 
 
 class Firm(NamedTuple):
@@ -42,6 +43,7 @@ class GoingBack:
         self._now = 0.0
         self._tenants = Tenants({}, frozenset())
         self._raised: dict[Place, dict[str, int]] = {}
+        self._worst: dict[Channels, float] = {}
         self._beside: dict[Place, list[Place]] = {}
         self._better: dict[Channels, Set[Channels]] = {}
         self._firm: dict[str, Firm] = {}
@@ -59,6 +61,7 @@ class GoingBack:
             if force is not None and self._may_go_back(one.name, force):
                 raised[one.channels, period.cpus.get(one.name, ANYWHERE)][one.name] = force.share
         self._raised = raised
+        self._worst = {channels: tenants.worst(channels) for channels, _ in raised}
 
     def is_asked(self, channels: Channels, cpus: Cpus) -> bool:
         """Ask those to go back who were raised beside one of these channels, of which one is below its T.
@@ -72,14 +75,13 @@ class GoingBack:
         return bool(self._beside[mine])
 
     def _better_than(self, mine: Channels) -> Set[Channels]:
-        """Give the channels of those who may go back for mine."""
+        """Give the channels of those who have theirs, or lack far less than mine do, of which they serve none."""
         if mine not in self._better:
-            tenants = self._tenants
-            self._better[mine] = {
-                theirs
-                for theirs in {channels for channels, _ in self._raised}
-                if tenants.are_rivals(theirs, mine) or tenants.are_better_off(theirs, mine)
-            }
+            short, below = self._tenants.short, self._tenants.below
+            lacks = max(short[name] for name in mine if name in below)
+            most = max(0.0, lacks - LESS)
+            able = (theirs for theirs, worst in self._worst.items() if worst <= most)
+            self._better[mine] = {theirs for theirs in able if set(theirs).isdisjoint(mine)}
         return self._better[mine]
 
     def limits(self, steps: Steps) -> dict[str, Limit]:
@@ -103,7 +105,7 @@ class GoingBack:
         if force.share <= force.original or force.foreign or force.taken or force.problem:
             return False
         firm = self._firm.get(name)
-        return firm is None or force.share > firm.share
+        return firm is None or (force.share > firm.share and self._now - firm.at >= FIRM)
 
 
 def meet(mine: Cpus, theirs: Cpus) -> bool:

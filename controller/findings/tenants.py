@@ -24,20 +24,17 @@ class Tenants(Struct, frozen=True):
     short: Mapping[str, float]
     below: frozenset[str]
 
+    def worst(self, channels: Iterable[str]) -> float:
+        """Give what that one of these channels lacks which lacks most; all of its T where that is not known."""
+        return max((self.short.get(name, 1.0) for name in channels), default=1.0)
+
     def have_theirs(self, channels: Iterable[str]) -> bool:
-        """Whether all of these channels are known to have what they are owed."""
-        return all(self.short.get(name, 1.0) <= 0 for name in channels)
+        """Whether these are channels, and all known to have what they are owed."""
+        return self.worst(channels) <= 0
 
-    def are_rivals(self, theirs: Iterable[str], mine: Iterable[str]) -> bool:
-        """Whether others have what they are owed in all of their channels, of which none is one of mine."""
-        return bool(theirs) and self.have_theirs(theirs) and set(theirs).isdisjoint(mine)
-
-    def are_better_off(self, theirs: Iterable[str], mine: Iterable[str]) -> bool:
-        """Whether others lack far less, in all of their channels, than mine do, of which they serve none."""
-        if not theirs or not set(theirs).isdisjoint(mine):
-            return False
-        lacks = max((self.short[name] for name in mine if name in self.below), default=0.0)
-        return all(self.short.get(name, 1.0) + LESS <= lacks for name in theirs)
+    def to_give(self, mine: Container[str]) -> float:
+        """Give what that one of all other channels that have their Ts has beyond it which has least, 0..1 of its T."""
+        return min([1.0, *(-lacks for name, lacks in self.short.items() if lacks <= 0 and name not in mine)])
 
 
 def tenants_of(period: Period, presumed: Container[str]) -> Tenants:

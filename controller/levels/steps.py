@@ -37,19 +37,24 @@ class Steps:
         self._now = now
         self._asked = {name: asked for name, asked in self._asked.items() if now - asked.at <= KEPT}
 
-    def up(self, name: str, force: int) -> int:
-        """Give a step more than the share in force, or than what was asked for where that has not moved it."""
-        return self._ask(name, force, min(max(self._begun(name, force), force) * STEP, force * MOST))
+    def up(self, name: str, force: int, part: float = 1.0) -> int:
+        """Give a step more than the share in force, or than what was asked for where that has not moved it.
+
+        ``part`` of a step is 0..1.
+        """
+        step = 1.0 + part * (STEP - 1.0)
+        return self._ask(name, force, min(max(self._begun(name, force), force) * step, force * MOST))
 
     def down(self, name: str, force: int) -> int:
         """Give a step less than the share in force, or than what was asked for where that has not moved it."""
         return self._ask(name, force, max(min(self._begun(name, force), force) / STEP, force / MOST))
 
     def answer(self, wanted: Iterable[tuple[str, int]]) -> None:
-        """Tell what some wanted to have: of one who did not want to go all the way, the next step begins anew."""
+        """Tell what some wanted to have: of one who did not want to go all the way up, the next step begins anew."""
         if self._asked:
             for name, share in wanted:
-                if (asked := self._asked.get(name)) is not None and share < round(asked.share):
+                asked = self._asked.get(name)
+                if asked is not None and asked.force < asked.share and share < round(asked.share):
                     del self._asked[name]
 
     def _begun(self, name: str, force: int) -> float:

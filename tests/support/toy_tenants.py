@@ -45,11 +45,16 @@ def wanted(name: str, before: int, shares: int, *, shown: bool = False) -> Want:
     return Want(Decision(name, before, shares, "", None, "red"), f"g/{name}", Placement((), ""), shown=shown)
 
 
-def tenants_run(site: ToySite, host: ToyHost, inside: str) -> tuple[int, int]:
-    """One period of two tenants who compete at the groups above their own; give the weights there."""
+def tenants_run(site: ToySite, host: ToyHost, inside: str, prompt: float = 1.0) -> tuple[int, int]:
+    """One period of two tenants who compete at the groups above their own; give the weights there.
+
+    Rates move by the part ``prompt`` of the way to what was done in the period.
+    """
     shares = {name: site.weight(f"g/{name}") * 1024 // 100 for name in host.demand}
     delays, site.toy.host, _ = host.period(shares)
-    site.toy.tps = {name[:-1]: 100 * delays[name].run / demand for name, demand in host.demand.items()}
+    done = {name[:-1]: 100 * delays[name].run / demand for name, demand in host.demand.items()}
+    before = site.toy.tps or done
+    site.toy.tps = {name: before[name] + prompt * (tps - before[name]) for name, tps in done.items()}
     site.toy.waits = {name: (one.run, one.wait) for name, one in delays.items()}
     all_of_it = sum(one.run for one in delays.values())
     its = {f"g/{name}{part}": one.run for name, one in delays.items() for part in {"", inside}}

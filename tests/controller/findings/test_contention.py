@@ -167,13 +167,13 @@ def test_the_groups_that_keep_one_back(one: Period, burning: tuple[str, ...], gr
 @pytest.mark.parametrize(("kept_back", "share"), [(True, 2200), (False, 2000)])
 def test_a_share_against_a_tenant_grows_by_a_tenth(kept_back: bool, share: int) -> None:
     """From the second period on, in which the levels at which the two meet are known."""
-    one = replace(period(50.0, 150.0), forces={"red0": in_force(2000, kept_back=kept_back)})
+    one = replace(period(50.0, 200.0), forces={"red0": in_force(2000, kept_back=kept_back)})
     assert Contention(cpus=2).step(one, ()).limits["red0"].allows(2000, 1024) == share
 
 
 def test_a_weight_that_a_tenth_does_not_move_is_moved_by_several() -> None:
     """Its file takes whole numbers: what was asked for grows, up to the double, until it is another one."""
-    one, contention = replace(period(50.0, 150.0), forces={"red0": in_force(10, 10)}), Contention(cpus=2)
+    one, contention = replace(period(50.0, 200.0), forces={"red0": in_force(10, 10)}), Contention(cpus=2)
     assert [contention.step(one, ()).limits["red0"].most for _ in range(9)] == [11, 12, 13, 15, 16, 18, 19, 20, 20]
     assert contention.step(replace(one, now=KEPT + 1.0), ()).limits["red0"].most == 11
 
@@ -217,7 +217,7 @@ def test_a_step_that_was_not_wanted_or_not_given_is_not_taken_further(
     share: int, capped: tuple[str, ...], then: int
 ) -> None:
     """Its law asks for less where it waits for its disk. Once that is over, it goes on by a step."""
-    contention, one = Contention(cpus=2), replace(period(50.0, 150.0), forces={"red0": in_force(10, 10)})
+    contention, one = Contention(cpus=2), replace(period(50.0, 200.0), forces={"red0": in_force(10, 10)})
     assert contention.step(one, ()).limits["red0"].most == 11
     contention.answer([wanted("red0", 10, share)], capped)
     assert contention.step(one, ()).limits["red0"].most == then
@@ -235,3 +235,30 @@ def test_what_a_cap_held_down_goes_on_by_a_step_when_it_is_lifted(tmp_path: Path
     reds = [tenants_run(site, host, "")[0] for _ in range(8)]
     assert 100 < capped < reds[-1]
     assert all(after <= 1.1 * before + 1 for before, after in pairwise([capped, *reds]))
+
+
+@pytest.mark.parametrize(("blue", "most"), [(300.0, 2200), (200.0, 2200), (150.0, 2100), (110.0, 2020), (100.0, 2020)])
+def test_the_less_tenants_have_to_give_the_smaller_is_the_step(blue: float, most: int) -> None:
+    one = replace(period(50.0, blue), forces={"red0": in_force(2000)})
+    assert Contention(cpus=2).step(one, ()).limits["red0"].most == most
+
+
+def test_where_the_load_of_the_host_is_not_known_what_is_held_stays() -> None:
+    """Laws take all waiting for foreign work then."""
+    contention, forces = Contention(cpus=2), {"red0": in_force(2000)}
+    assert contention.step(replace(period(50.0, 200.0), forces=forces), ()).kept_back["g/red0"].is_raised
+    rivals = contention.step(replace(period(50.0, 200.0, None), forces=forces), ())
+    assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 2000}
+    assert rivals.kept_back == {"g/red0": (frozenset({"g/blue0"}), True, False)}
+    assert contention.step(period(50.0, 200.0, None), ()).limits == {}  # nor is the share in force
+
+
+@pytest.mark.parametrize("blue", [40, 48])
+def test_rates_that_tell_late_take_nobody_far_below_its_own(tmp_path: Path, blue: int) -> None:
+    """They move by a quarter of the way in a second."""
+    owed = {"red": {"threshold": 100}, "blue": {"threshold": blue}}
+    site = ToySite(tmp_path, [peer(f"{name}0", f"g/{name}0", name) for name in owed], channels=owed)
+    host = ToyHost(demand={"red0": 2.5, "blue0": 1.0}, noise=0.02)
+    least = min((tenants_run(site, host, "", 0.25), site.toy.tps["blue"])[1] for _ in range(150))
+    assert least >= 0.92 * blue
+    assert site.weight("g/red0") > 100

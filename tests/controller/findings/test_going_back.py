@@ -13,7 +13,7 @@ from toy_host import ToyHost
 from toy_tenants import FULL, PARTS, in_force, period, pins, tenants_run, wanted
 
 from qioi.controller.findings.contention import Contention
-from qioi.controller.findings.going_back import AGAIN
+from qioi.controller.findings.going_back import AGAIN, FIRM
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
@@ -24,11 +24,11 @@ def test_a_tenant_that_was_raised_itself_goes_back_first() -> None:
     contention = Contention(cpus=2)
     contention.step(replace(period(150.0, 50.0), forces={"blue0": in_force(1024)}), ())
     forces = {"red0": in_force(1500), "blue0": in_force(2000)}
-    rivals = contention.step(replace(period(50.0, 150.0), forces=forces), ())
+    rivals = contention.step(replace(period(50.0, 200.0), forces=forces), ())
     assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 1500, "blue0": 1818}
     assert [by.is_raised for by in rivals.kept_back.values()] == [False, False]
     forces["blue0"] = in_force(1024)
-    rivals = contention.step(replace(period(50.0, 150.0), forces=forces), ())
+    rivals = contention.step(replace(period(50.0, 200.0), forces=forces), ())
     assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 1650}
     assert rivals.kept_back["g/red0"] == (frozenset({"g/blue0"}), True, True)
 
@@ -49,7 +49,7 @@ def eased(forces: dict[str, InForce], *later: Period, answers: Mapping[str, int]
 @pytest.mark.parametrize("share", [3, 4, 5])
 def test_small_weights_go_back_by_several_steps(share: int) -> None:
     forces = {"blue0": in_force(share, 2)}
-    limits = [eased(forces, *[period(50.0, 150.0)] * count)["blue0"] for count in range(1, 6)]
+    limits = [eased(forces, *[period(50.0, 200.0)] * count)["blue0"] for count in range(1, 6)]
     assert limits == sorted(limits, reverse=True)
     assert limits[-1] < share
 
@@ -59,41 +59,42 @@ BOTH = {"red0": in_force(1024), "blue0": in_force(2048)}
 
 def test_who_goes_no_further_back_holds_nobody_up() -> None:
     """Its share is its default, or of a law that takes no limits, or a lost leader's floor."""
-    again = [period(50.0, 150.0)] * 2
+    again = [period(50.0, 200.0)] * 2
     assert eased(BOTH, *again, answers={"blue0": 1863}) == {"red0": 1126}
     assert eased(BOTH, *again, answers={"blue0": 1862}).keys() == {"red0", "blue0"}
 
 
 def test_who_went_no_further_back_is_asked_again_later_or_once_it_has_more() -> None:
-    one, firm = period(50.0, 150.0), {"blue0": 2048}
+    one, firm = period(50.0, 200.0), {"blue0": 2048}
     assert "blue0" in eased(BOTH, one, replace(one, now=AGAIN), answers=firm)
     contention = Contention(cpus=2)
     contention.step(replace(period(150.0, 50.0), forces=BOTH), ())
     contention.step(replace(one, forces=BOTH), ())
     contention.answer([wanted("blue0", 2048, 2000)])
     more = {**BOTH, "blue0": in_force(2049)}
-    assert "blue0" in contention.step(replace(one, forces=more), ()).limits
+    assert "blue0" not in contention.step(replace(one, now=FIRM - 0.1, forces=more), ()).limits
+    assert "blue0" in contention.step(replace(one, now=FIRM, forces=more), ()).limits
 
 
 def test_a_dry_run_holds_nobody_up() -> None:
     """What it would give back it has not got."""
     contention = Contention(cpus=2)
     contention.step(replace(period(150.0, 50.0), forces=BOTH), ())
-    contention.step(replace(period(50.0, 150.0), forces=BOTH), ())
+    contention.step(replace(period(50.0, 200.0), forces=BOTH), ())
     contention.answer([wanted("blue0", 2048, 1800, shown=True)])
-    assert contention.step(replace(period(50.0, 150.0), forces=BOTH), ()).limits.keys() == {"red0"}
+    assert contention.step(replace(period(50.0, 200.0), forces=BOTH), ()).limits.keys() == {"red0"}
 
 
 @pytest.mark.parametrize("whose", [{"foreign": True}, {"taken": ("g",)}, {"problem": "g is read-only"}])
 def test_a_share_that_nobody_here_decides_holds_nobody_up(whose: dict[str, Any]) -> None:
     forces = {"red0": in_force(1024), "blue0": replace(in_force(2048), **whose)}
-    assert eased(forces, period(50.0, 150.0)) == {"red0": 1126}
+    assert eased(forces, period(50.0, 200.0)) == {"red0": 1126}
 
 
 @pytest.mark.parametrize(("theirs", "limits"), [({2, 3}, {}), ({1, 2}, {"red0": 1024, "blue0": 1862})])
 def test_what_was_raised_on_other_cpus_holds_nobody_up(theirs: Iterable[int], limits: dict[str, int]) -> None:
     forces = {"red0": in_force(1024), "blue0": in_force(2048)}
-    one = period(50.0, 150.0, replace(FULL, pinned={"red0": FULL}))
+    one = period(50.0, 200.0, replace(FULL, pinned={"red0": FULL}))
     assert eased(forces, replace(one, cpus=pins(red0={0, 1}, blue0=theirs))) == limits
 
 
@@ -119,7 +120,7 @@ def test_who_goes_back_is_raised_against_nobody() -> None:
     one = replace(
         one,
         components=(*PARTS, third),
-        channels={**one.channels, "green": ChannelReading("green", 150.0, 0.1)},
+        channels={**one.channels, "green": ChannelReading("green", 200.0, 0.1)},
         owed={**one.owed, "green": Threshold(100.0, "configuration")},
         delays={**one.delays, "green0": DelayReading("green0", 0.8, 0.8, 10, 1.0)},
     )

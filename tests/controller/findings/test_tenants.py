@@ -1,0 +1,34 @@
+"""What channels with stated numbers lack, and have to give."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from toy_tenants import period
+
+from qioi.controller.findings.tenants import Tenants, tenants_of
+from qioi.controller.laws.thresholds import Threshold
+
+SOME = Tenants({"red": 0.5, "blue": -0.25, "green": 0.0, "grey": -3.0}, frozenset({"red"}))
+
+
+def test_only_channels_whose_rates_and_numbers_are_known_are_tenants() -> None:
+    one = replace(period(50.0, None), owed={**period(0, 0).owed, "learned": Threshold(10.0, "auto")})
+    assert tenants_of(one, ()) == Tenants({"red": 0.5}, frozenset({"red"}))
+
+
+@pytest.mark.parametrize(
+    ("channels", "worst"),
+    [(("red",), 0.5), (("blue", "green"), 0.0), (("grey", "blue"), -0.25), (("blue", "unknown"), 1.0), ((), 1.0)],
+)
+def test_a_component_is_as_well_off_as_the_channel_that_lacks_most(channels: tuple[str, ...], worst: float) -> None:
+    assert SOME.worst(channels) == worst
+    assert SOME.have_theirs(channels) is (worst <= 0)
+
+
+@pytest.mark.parametrize(
+    ("mine", "to_give"),
+    [(("red",), 0.0), (("red", "green"), 0.25), (("red", "green", "blue"), 1.0), (("green", "blue", "grey"), 1.0)],
+)
+def test_what_others_have_to_give_is_what_the_one_has_that_has_least(mine: tuple[str, ...], to_give: float) -> None:
+    assert SOME.to_give(mine) == to_give
