@@ -10,11 +10,14 @@ import os
 from collections.abc import Iterable, Set
 from itertools import repeat
 
+from msgspec.json import Decoder
+
 #: Time on a CPU (ns), time waiting for one (ns), and how often put on one.
 Sums = tuple[int, int, int]
 NOTHING: Sums = (0, 0, 0)
 #: Bytes of three numbers of 64 bits, and more.
 _LENGTH = 96
+_decode = Decoder(list[int]).decode
 
 
 class ThreadFiles:
@@ -81,8 +84,9 @@ class ThreadFiles:
 
 
 def sums(texts: Iterable[bytes]) -> Sums:
-    """Add up the threads' numbers; each text ends in a line feed."""
-    numbers = list(map(int, b"".join(texts).split()))
+    """Add up the threads' numbers."""
+    # As one list of JSON: int() takes twice as long for a text.
+    numbers = _decode(b"[%s]" % b",".join(texts).replace(b" ", b","))
     return sum(numbers[0::3]), sum(numbers[1::3]), sum(numbers[2::3])
 
 
