@@ -52,8 +52,12 @@ def state_of(period: Period, components: Iterable[str], policy: Policy, outweigh
     its = [name for name in components if name in period.forces]
     if not its:
         return None
-    forces = ((period.forces[name], outweighs.get(name, 0)) for name in its)
-    frames = [(force.share, *policy.frame(force.original, most)) for force, most in forces]
+    shares: dict[tuple[int, int], int] = {}  # the largest of those with the same frame, which nearly all are
+    for name in its:
+        force = period.forces[name]
+        key = force.original, outweighs.get(name, 0)
+        shares[key] = max(force.share, shares.get(key, 0))
+    frames = [(share, *policy.frame(*key)) for key, share in shares.items()]
     return State(
         room_for(period.host, its),
         max(share / default for share, default, _ in frames),
