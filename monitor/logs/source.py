@@ -97,9 +97,10 @@ class LogSource:
 
     def parts(self) -> list[tuple[int, list[Event]]]:
         """Say it with what was not read: bytes that were passed over or lost, and the events that stood behind them."""
-        blocks = self._tail.poll()
-        gaps = self._tail.gaps
-        return [(gap := gaps.get(place, 0), self._read(block, gap)) for place, block in enumerate([*blocks, b""])]
+        blocks, gaps = self._tail.poll(), self._tail.gaps
+        if len(blocks) in gaps:  # behind all that was read
+            blocks.append(b"")
+        return [(gap := gaps.get(place, 0), self._read(block, gap)) for place, block in enumerate(blocks)]
 
     def _read(self, block: bytes, gap: int) -> list[Event]:
         if gap:

@@ -57,6 +57,8 @@ class _Open:
     fingerprint: bytes = b""
     modified: int = -1
     idle: int = 0
+    #: As it was when it was asked for what waits, until it is read.
+    found: os.stat_result | None = None
     #: Bytes of lost files that stood before this one, until it is read.
     missing: int = 0
     #: Made by copytruncate: complete, and perhaps overwritten by the next copy.
@@ -172,13 +174,15 @@ class FileTail:
     def _waits(self, file: _Open) -> int:
         """Say how many bytes of a file are to be read, without a hole that they begin with."""
         try:
-            size = os.fstat(file.fd).st_size
+            file.found = os.fstat(file.fd)
+            size = file.found.st_size
             waits = max(0, size - file.offset)
             if waits > self._max_backlog and not file.lines.unfinished:
                 hole = _hole(file.fd, file.offset, size)
                 file.offset += hole
                 waits -= hole
         except OSError:  # the read that follows says so
+            file.found = None
             return 0
         return waits
 
@@ -186,7 +190,7 @@ class FileTail:
         self.problem = f"{self.path}: cannot read: {error.strerror}"
 
     def _read(self, file: _Open, blocks: list[bytes], budget: int) -> int:
-        found = os.fstat(file.fd)
+        found, file.found = file.found or os.fstat(file.fd), None
         size = found.st_size
         if size == file.offset and found.st_mtime_ns == file.modified:
             file.idle += 1
