@@ -79,14 +79,14 @@ def run_loop(
             publish(snapshot)
             pace.sooner(time.monotonic(), snapshot.period)
         now = time.monotonic()
-        if signals.wait(min(pace.due - now, notifier.pause, pause(looks, now, snapshot))):
+        look_at = now + pause(looks, now, snapshot)
+        if signals.wait(min(pace.due - now, notifier.pause, look_at - now)):
             continue
         now = time.monotonic()
-        every = pause(looks, now, snapshot)
-        if every <= 0.0:
+        if now >= look_at:
             if (why := looks.look(now)) is not None:
                 pace.hurry(now, why)
-        elif math.isinf(every) and now >= pace.due and is_prompt(snapshot):
+        elif math.isinf(look_at) and now >= pace.due and is_prompt(snapshot):
             looks.look(now)  # short periods need no early one, but laws are told of an onset in them too
         if now < pace.due:
             continue
