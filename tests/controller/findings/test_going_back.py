@@ -150,3 +150,13 @@ def test_where_neither_can_have_its_own_what_was_raised_goes_back(tmp_path: Path
     weights = [tenants_run(site, host, "") for _ in range(60)]
     assert weights[-30:] == [(100, 100)] * 30
     assert site.toy.tps["blue"] < 0.9 * owed["blue"]["threshold"]
+
+
+def test_many_who_lack_the_same_ask_the_same_ones() -> None:
+    """They serve the same channel; two of them may run on all CPUs, and one on some."""
+    more = [Component(f"red{number}", Role.PEER, f"g/red{number}", ("red",)) for number in (1, 2)]
+    one = period(50.0, 200.0, replace(FULL, pinned={"red2": FULL}))
+    delays = {each.name: DelayReading(each.name, 0.8, 0.8, 10, 1.0) for each in (*PARTS, *more)}
+    one = replace(one, components=(*PARTS, *more), delays=delays, cpus=pins(red2={0, 1}))
+    reds = {name: in_force(1024) for name in ("red0", "red1", "red2")}
+    assert eased({**reds, "blue0": in_force(2048)}, one) == {**dict.fromkeys(reds, 1024), "blue0": 1862}
