@@ -93,10 +93,10 @@ class Contention:
         self._steps.begin(period.now)
         tenants = tenants_of(period, presumed)
         self._going_back.begin(period, tenants, self._held)
+        if not (self._held or (period.host is not None and (tenants.below or burning))):
+            return Rivals()
         if period.host is None:
             return self._kept(period.forces)
-        if not (tenants.below or burning or self._held):
-            return Rivals()
         parts = self._parts(period)
         used, burnt = uses(period, own_cores(period, self._outer), tenants, burning)
         all_beside = Beside(period, tenants, burning, burnt, cache(lambda channels: used_by_others(used, channels)))
