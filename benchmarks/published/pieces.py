@@ -130,6 +130,15 @@ PIECES = (
         runs=3,
     ),
     Piece(
+        "tenants",
+        "Two ledgers of one host, of which one is below its T",
+        ("bench_tenants.py", "--output", "{out}"),
+        (*DAEMON, *LEDGER, *LAB, "benchmarks/bench_tenants.py"),
+        9,
+        shares.tenants,
+        runs=3,
+    ),
+    Piece(
         "enough",
         "Shares by hand, and those that QiOi finds, beside 4, 8 and 16 sysbench",
         ("bench_enough.py", "--repeat", "{run}", "--output", "{out}"),

@@ -107,3 +107,28 @@ def share_title(key: str) -> str:
     if not who:
         return key
     return f"{count} sysbench, {f'{int(who):,} by hand' if who.isdigit() else who}"
+
+
+TENANTS = (
+    Column("alpha", "alpha, tps", Form.COUNT),
+    Column("alpha_owed", "to its T", Form.TIMES),
+    Column("beta", "beta, tps", Form.COUNT),
+    Column("beta_owed", "to its T", Form.TIMES),
+    Column("raised", "alpha's share, to beta's", Form.TIMES),
+)
+TENANTS_TITLES = {"nothing": "without QiOi", "adaptive": "alpha is owed 1.25 times that, beta half of it"}
+
+
+def tenants(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
+    """Read bench_tenants.py's conditions: a folder for each repeat."""
+    found: Values = {}
+    for folder in folders:
+        for one in json.loads((folder / "tenants.json").read_text(encoding="utf-8"))["rows"]:
+            values: dict[str, float | None] = {"raised": one["raised"]}
+            for channel, tps in one["tps"].items():
+                values |= {
+                    channel: tps,
+                    f"{channel}_owed": quotient(tps, one["owed"][channel]) if one["owed"] else None,
+                }
+            add(found, one["condition"], {column.key: values[column.key] for column in TENANTS})
+    return Figures(TENANTS, rows_of(found, TENANTS_TITLES.__getitem__))

@@ -19,7 +19,7 @@ from published.neighbours import neighbours
 from published.pictures import is_current
 from published.readers import OTHERS, bursts, daemon, discovery, disturbed, reaction
 from published.record import Code, Form, Machine, Record
-from published.shares import enough, owed
+from published.shares import enough, owed, tenants
 
 from qioi.experiment.calibration import Calibration
 
@@ -351,3 +351,25 @@ def test_a_reaction_beside_others_does_not_count(tmp_path: Path) -> None:
         ("0.1", (OTHERS + 0.1, 0.1)),
     ]
     assert [(one.repeat, "0.50 CPUs" in one.reason) for one in found.left_out] == [(1, True)]
+
+
+def test_tenants_are_held_against_their_own_numbers(tmp_path: Path) -> None:
+    folders = []
+    for number, alpha in enumerate((1000.0, 1250.0)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        before = {"condition": "nothing", "tps": {"alpha": 1000.0, "beta": 900.0}, "owed": {}, "raised": 1.0}
+        after = {
+            "condition": "adaptive",
+            "tps": {"alpha": alpha, "beta": 500.0},
+            "owed": {"alpha": 1250.0, "beta": 400.0},
+            "raised": 4.5,
+        }
+        (folder / "tenants.json").write_text(json.dumps({"rows": [before, after]}))
+        folders.append(folder)
+    without, beside = tenants(folders, [SPEED]).rows
+    assert (without.key, without.title) == ("nothing", "without QiOi")
+    assert without.values["alpha_owed"] == (None, None)
+    assert beside.values["alpha_owed"] == (0.8, 1.0)
+    assert beside.values["beta_owed"] == (1.25, 1.25)
+    assert beside.values["raised"] == (4.5, 4.5)

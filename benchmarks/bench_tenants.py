@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Two ledgers of one host and nobody else, each sent more than it can do, of which one is below its T.
+
+    python benchmarks/bench_tenants.py [--more 1.25] [--less 0.5] [--output DIR]
+
+Two labs of one channel each, alpha and beta, whose groups are siblings. First both without QiOi; then with it, where
+alpha is owed more than it had, by a part of that, and beta less. The window begins a minute after the load: alpha is
+raised by steps of a tenth and less. The daemon's log stays in the folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import click
+import yaml
+from lab_bench import LOOK, Place, placed
+
+from qioi.lab.arms import BLOCK_PROBE
+from qioi.lab.daemon import Daemon, daemon_config
+from qioi.lab.demo import demo_directory
+from qioi.lab.lab import Lab
+from qioi.lab.load import LoadPlan, LoadRun
+from qioi.lab.network import Network
+
+ALPHA, BETA = CHANNELS = ("alpha", "beta")
+#: Seconds of load before the window: until both run, and until alpha is raised.
+WARMUP, RAISED_AFTER = 10.0, 60.0
+#: Ports that one lab is apart from the next.
+PORTS = 1000
+
+
+@dataclass(frozen=True)
+class Both:
+    """One condition: the tenants' throughput and thresholds in tps, and alpha's share at the level where they meet.
+
+    ``raised`` is in beta's shares, at the window's end.
+    """
+
+    condition: str
+    tps: Mapping[str, float]
+    owed: Mapping[str, float]
+    raised: float
+
+
+class Bench:
+    """Two labs, by channel."""
+
+    def __init__(self, labs: Mapping[str, Lab], network: Network, directory: Path) -> None:
+        self._labs, self._network, self._directory = labs, network, directory
+
+    def without(self, seconds: float) -> Both:
+        """Measure both as they are."""
+        return self._measure("nothing", self._plan(WARMUP, seconds), {})
+
+    def owed(self, owed: Mapping[str, float], seconds: float) -> Both:
+        """Measure both with a daemon that has these thresholds."""
+        with Daemon(self._labs[ALPHA], self._config(owed), self._directory) as daemon:
+            daemon.settle()
+            return self._measure("adaptive", self._plan(RAISED_AFTER, seconds), owed)
+
+    def _plan(self, warmup: float, seconds: float) -> LoadPlan:
+        return LoadPlan(seconds, warmup, clients=BLOCK_PROBE.clients)
+
+    def _config(self, owed: Mapping[str, float]) -> str:
+        """Format a configuration that lists the components of both labs: each lab has a peer0 of org1."""
+        document = yaml.safe_load(daemon_config(self._labs[ALPHA], self._network, law="adaptive", threshold=1.0))
+        del document["lab"]
+        document["components"] = [
+            {**one, "name": f"{channel}-{one['name']}"}
+            for channel, lab in self._labs.items()
+            for one in lab.state()["components"]
+        ]
+        document["channels"] = {channel: {"threshold": round(tps, 1)} for channel, tps in owed.items()}
+        return yaml.safe_dump(document, sort_keys=False)
+
+    def _measure(self, name: str, plan: LoadPlan, owed: Mapping[str, float]) -> Both:
+        raised = 1.0
+        with ExitStack() as stack:
+            runs = {}
+            for channel, lab in self._labs.items():
+                folder = self._directory / name / channel
+                folder.mkdir(parents=True, exist_ok=True)
+                runs[channel] = stack.enter_context(LoadRun(lab, plan, folder))
+            while all(run.running() for run in runs.values()):
+                raised = self._labs[ALPHA].tree.root.shares() / self._labs[BETA].tree.root.shares()
+                time.sleep(LOOK)
+            while any(run.running() for run in runs.values()):
+                time.sleep(LOOK)
+            tps = {channel: run.result().figures.throughput for channel, run in runs.items()}
+        return Both(name, tps, owed, raised)
+
+
+HEAD = "| | alpha, tps | to T | beta, tps | to T | alpha's group, to beta's |"
+
+
+def line(one: Both) -> str:
+    """Format one condition as a line of the table."""
+    cells = [one.condition]
+    for channel in CHANNELS:
+        cells += [f"{one.tps[channel]:.0f}", f"{one.tps[channel] / one.owed[channel]:.2f}" if one.owed else ""]
+    return f"| {' | '.join([*cells, f'{one.raised:.1f}'])} |"
+
+
+@click.command()
+@placed("tenants")
+@click.option("--more", type=float, default=1.25, show_default=True, help="Alpha's T, of what it had without QiOi.")
+@click.option("--less", type=float, default=0.5, show_default=True, help="Beta's.")
+@click.option("--duration", type=float, default=30.0, show_default=True, help="Seconds measured per condition.")
+def main(place: Place, more: float, less: float, duration: float) -> None:
+    """Measure, write tenants.json and tenants.md, and print the table."""
+    ledgers = place.ledgers or demo_directory()
+    with ExitStack() as stack:
+        labs = {}
+        for number, channel in enumerate(CHANNELS):
+            folder = ledgers.with_name(f"{ledgers.name}-{channel}")
+            its = replace(place, base_port=place.base_port + number * PORTS, ledgers=folder)
+            labs[channel], network = stack.enter_context(its.network(channels=(channel,), peers_per_org=1))
+        bench = Bench(labs, network, place.results)
+        before = bench.without(duration)
+        click.echo(line(before))
+        parts = {ALPHA: more, BETA: less}
+        after = bench.owed({channel: parts[channel] * tps for channel, tps in before.tps.items()}, duration)
+    done = [before, after]
+    text = "\n".join([HEAD, "|" + " --- |" * 6, *map(line, done)]) + "\n"
+    place.write({"rows": [asdict(one) for one in done]}, text)
+
+
+if __name__ == "__main__":
+    main()
