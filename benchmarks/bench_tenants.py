@@ -4,14 +4,15 @@
     python benchmarks/bench_tenants.py [--more 1.25] [--less 0.5] [--output DIR]
 
 Two labs of one channel each, alpha and beta, whose groups are siblings. First both without QiOi; then with it, where
-alpha is owed more than it had, by a part of that, and beta less. The window begins a minute after the load: alpha is
-raised by steps of a tenth and less. The daemon's log stays in the folder.
+alpha is owed more than it had, by a part of that, and beta less. With it the window begins a minute after the load,
+since alpha is raised by steps of a tenth and less. The ledgers stand in DIR-alpha and DIR-beta, where `--dir` is DIR.
+The daemon's log stays in the results.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,10 +27,15 @@ from qioi.lab.demo import demo_directory
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.network import Network
+from qioi.processes.errors import LabError
 
 ALPHA, BETA = CHANNELS = ("alpha", "beta")
 #: Seconds of load before the window: until both run, and until alpha is raised.
 WARMUP, RAISED_AFTER = 10.0, 60.0
+#: Clients of each.
+CLIENTS = BLOCK_PROBE.clients
+#: Seconds that the two windows may be apart: for so long each load goes on behind its own.
+APART = 5.0
 #: Ports that one lab is apart from the next.
 PORTS = 1000
 
@@ -38,7 +44,7 @@ PORTS = 1000
 class Both:
     """One condition: the tenants' throughput and thresholds in tps, and alpha's share at the level where they meet.
 
-    ``raised`` is in beta's shares, at the window's end.
+    ``raised`` is in beta's shares, the last time that both were sent to.
     """
 
     condition: str
@@ -53,18 +59,16 @@ class Bench:
     def __init__(self, labs: Mapping[str, Lab], network: Network, directory: Path) -> None:
         self._labs, self._network, self._directory = labs, network, directory
 
-    def without(self, seconds: float) -> Both:
+    def without(self, name: str, seconds: float) -> Both:
         """Measure both as they are."""
-        return self._measure("nothing", self._plan(WARMUP, seconds), {})
+        return self._measure(name, LoadPlan(seconds, WARMUP, clients=CLIENTS, cooldown=APART), {}, lambda: None)
 
     def owed(self, owed: Mapping[str, float], seconds: float) -> Both:
         """Measure both with a daemon that has these thresholds."""
         with Daemon(self._labs[ALPHA], self._config(owed), self._directory) as daemon:
             daemon.settle()
-            return self._measure("adaptive", self._plan(RAISED_AFTER, seconds), owed)
-
-    def _plan(self, warmup: float, seconds: float) -> LoadPlan:
-        return LoadPlan(seconds, warmup, clients=BLOCK_PROBE.clients)
+            plan = LoadPlan(seconds, RAISED_AFTER, clients=CLIENTS, cooldown=APART)
+            return self._measure("adaptive", plan, owed, daemon.check)
 
     def _config(self, owed: Mapping[str, float]) -> str:
         """Format a configuration that lists the components of both labs: each lab has a peer0 of org1."""
@@ -78,23 +82,33 @@ class Bench:
         document["channels"] = {channel: {"threshold": round(tps, 1)} for channel, tps in owed.items()}
         return yaml.safe_dump(document, sort_keys=False)
 
-    def _measure(self, name: str, plan: LoadPlan, owed: Mapping[str, float]) -> Both:
+    def _measure(self, name: str, plan: LoadPlan, owed: Mapping[str, float], check: Callable[[], None]) -> Both:
+        """Measure both at once. LabError: something has ended, or the windows are apart."""
+        alpha, beta = (self._labs[channel] for channel in CHANNELS)
         raised = 1.0
         with ExitStack() as stack:
-            runs = {}
-            for channel, lab in self._labs.items():
-                folder = self._directory / name / channel
-                folder.mkdir(parents=True, exist_ok=True)
-                runs[channel] = stack.enter_context(LoadRun(lab, plan, folder))
-            while all(run.running() for run in runs.values()):
-                raised = self._labs[ALPHA].tree.root.shares() / self._labs[BETA].tree.root.shares()
+            runs = [stack.enter_context(LoadRun(self._labs[one], plan, self._folder(name, one))) for one in CHANNELS]
+            running = [True, True]
+            while any(running):
+                for each in (alpha.check, beta.check, check):
+                    each()
+                running = [run.running() for run in runs]
+                if all(running):
+                    raised = alpha.tree.root.shares() / beta.tree.root.shares()
                 time.sleep(LOOK)
-            while any(run.running() for run in runs.values()):
-                time.sleep(LOOK)
-            tps = {channel: run.result().figures.throughput for channel, run in runs.items()}
-        return Both(name, tps, owed, raised)
+            results = dict(zip(CHANNELS, [run.result() for run in runs], strict=True))
+        apart = abs(results[ALPHA].start - results[BETA].start)
+        if apart > APART:
+            raise LabError(f"the windows of {ALPHA} and {BETA} began {apart:.1f} s apart: accepted is {APART:g} s")
+        return Both(name, {channel: one.figures.throughput for channel, one in results.items()}, owed, raised)
+
+    def _folder(self, name: str, channel: str) -> Path:
+        folder = self._directory / name / channel
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
 
+POSITIVE = click.FloatRange(0, min_open=True)
 HEAD = "| | alpha, tps | to T | beta, tps | to T | alpha's group, to beta's |"
 
 
@@ -108,12 +122,12 @@ def line(one: Both) -> str:
 
 @click.command()
 @placed("tenants")
-@click.option("--more", type=float, default=1.25, show_default=True, help="Alpha's T, of what it had without QiOi.")
-@click.option("--less", type=float, default=0.5, show_default=True, help="Beta's.")
-@click.option("--duration", type=float, default=30.0, show_default=True, help="Seconds measured per condition.")
+@click.option("--more", type=POSITIVE, default=1.25, show_default=True, help="Alpha's T, of what it had without QiOi.")
+@click.option("--less", type=POSITIVE, default=0.5, show_default=True, help="Beta's.")
+@click.option("--duration", type=POSITIVE, default=30.0, show_default=True, help="Seconds measured per condition.")
 def main(place: Place, more: float, less: float, duration: float) -> None:
     """Measure, write tenants.json and tenants.md, and print the table."""
-    ledgers = place.ledgers or demo_directory()
+    ledgers = (place.ledgers or demo_directory()).resolve()
     with ExitStack() as stack:
         labs = {}
         for number, channel in enumerate(CHANNELS):
@@ -121,11 +135,10 @@ def main(place: Place, more: float, less: float, duration: float) -> None:
             its = replace(place, base_port=place.base_port + number * PORTS, ledgers=folder)
             labs[channel], network = stack.enter_context(its.network(channels=(channel,), peers_per_org=1))
         bench = Bench(labs, network, place.results)
-        before = bench.without(duration)
-        click.echo(line(before))
+        done = [bench.without("nothing", duration)]
         parts = {ALPHA: more, BETA: less}
-        after = bench.owed({channel: parts[channel] * tps for channel, tps in before.tps.items()}, duration)
-    done = [before, after]
+        done.append(bench.owed({channel: parts[channel] * tps for channel, tps in done[0].tps.items()}, duration))
+        done.append(bench.without("again", duration))
     text = "\n".join([HEAD, "|" + " --- |" * 6, *map(line, done)]) + "\n"
     place.write({"rows": [asdict(one) for one in done]}, text)
 

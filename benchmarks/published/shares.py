@@ -116,7 +116,11 @@ TENANTS = (
     Column("beta_owed", "to its T", Form.TIMES),
     Column("raised", "alpha's share, to beta's", Form.TIMES),
 )
-TENANTS_TITLES = {"nothing": "without QiOi", "adaptive": "alpha is owed 1.25 times that, beta half of it"}
+TENANTS_TITLES = {
+    "nothing": "without QiOi",
+    "adaptive": "alpha is owed 1.25 times that, beta half of it",
+    "again": "without QiOi, afterwards",
+}
 
 
 def tenants(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:

@@ -4,7 +4,7 @@ What they use is foreign work for those that they keep back, so that ``adaptive`
 any neighbour. It counts as far as both may run on the same CPUs. On a full host without foreign work, a channel with a
 number for T that is below it is raised against the channels that have theirs: in small steps, until it has its T or the
 others are down to theirs. It keeps what it has until there is room that lasts, since to let go of it would begin all of
-it again, or until a channel beside it does far worse than it does.
+it again, or until a channel beside it lacks more than it does by a tenth of T.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from qioi.controller.findings.going_back import ANYWHERE, Channels, Cpus, GoingBack
+from qioi.controller.findings.going_back import ANYWHERE, Channels, Cpus, GoingBack, meet
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.findings.tenants import Tenants, tenants_of
-from qioi.controller.laws.need import FOREIGN, IDLE
+from qioi.controller.laws.need import FOREIGN, IDLE, QUIET, need_of
 from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.levels.placement import KeptBack
 from qioi.controller.levels.steps import Steps
@@ -31,9 +31,11 @@ from qioi.model import Component, HostLoad, Role
 from qioi.model.groups import chain
 
 TENANT = "another channel has more than it is owed, and this one less"
-#: The least part of a step. It is as much of one as tenants have beyond their Ts, as a part of these: rates tell some
-#: seconds late, and whole steps until then would take tenants far below their Ts.
+#: A step is a tenth times the part of their Ts that tenants have beyond them, which counts as this at least. Rates tell
+#: some seconds late, and whole steps until then would take tenants far below their Ts.
 LEAST = 0.1
+#: CPUs from which on a tenant has something to give.
+USES = 0.01
 #: Sets of channels whose rivals are looked for among the levels, in one period: for each, all components are asked.
 MOST_SETS = 16
 
@@ -50,25 +52,32 @@ class Rivals(Struct, frozen=True):
 
 
 class Beside(NamedTuple):
-    """What a period says of all that a component may meet; ``used`` by channels, those that serve none of them."""
+    """What a period says of all that a component may meet.
+
+    ``used(channels)`` are the CPUs, by where, of those that have theirs and serve none of these. ``spare`` is the least
+    that one of them who meets some CPUs has beyond its Ts, 0..1 of these.
+    """
 
     period: Period
     tenants: Tenants
     burning: Collection[str]
     burnt: Mapping[Cpus, float]
     used: Callable[[Channels], Mapping[Cpus, float]]
+    spare: Callable[[Channels, Cpus], float]
 
 
 class KeptDown(NamedTuple):
     """One that others of the ledger keep back, and the load as its laws are to see it.
 
-    ``by_tenants``: nobody else does. ``starved``: tenants do now; it ``waits`` while others are to go back first.
+    ``by_tenants``: nobody else does. ``starved``: tenants do now, which have ``spare`` to give; it ``waits`` while
+    others are to go back first.
     """
 
     one: Component
     load: HostLoad
     by_tenants: bool
     starved: bool
+    spare: float
     waits: bool
 
 
@@ -99,7 +108,9 @@ class Contention:
             return self._kept(period.forces)
         parts = self._parts(period)
         used, burnt = uses(period, own_cores(period, self._outer), tenants, burning)
-        all_beside = Beside(period, tenants, burning, burnt, cache(lambda channels: used_by_others(used, channels)))
+        others = cache(lambda channels: used_by_others(used, channels))
+        spare = cache(lambda channels, cpus: spare_beside(tenants, used, channels, cpus))
+        all_beside = Beside(period, tenants, burning, burnt, others, spare)
         loads: dict[str, HostLoad] = {}
         kept_down: list[KeptDown] = []
         for one in parts:
@@ -113,7 +124,7 @@ class Contention:
             if (its := self._look_at(one, load, cpus, all_beside)) is not None:
                 loads[one.name] = its.load
                 kept_down.append(its)
-        limits = self._limits(period.forces, tenants, kept_down)
+        limits = self._limits(period.forces, kept_down)
         self._kept_back = by_whom(kept_down, self._going_back.most, all_beside)
         return Rivals(loads, limits, self._kept_back)
 
@@ -147,18 +158,19 @@ class Contention:
         lacks = alone and not all_beside.tenants.below.isdisjoint(one.channels)
         given = self._part(all_beside.used(one.channels), cpus) if lacks else 0.0
         more = given + (0.0 if one.name in all_beside.burning else self._part(all_beside.burnt, cpus))
-        waits = lacks and self._going_back.is_asked(one.channels, cpus)
+        # A channel may do less than its T because no more is sent: then nobody is to go back for it.
+        starves = lacks and need_of(all_beside.period.delays[one.name], None) > QUIET
+        waits = starves and self._going_back.ask(one.channels, cpus)
         if given:
             self._held[one.name] = all_beside.period.now
         held = one.name in self._held
         if not (more or held):
             return None
         load = beside(load, more, FOREIGN if held else 0.0)
-        return KeptDown(one, load, alone and more == given and held, bool(given), waits)
+        spare = all_beside.spare(one.channels, cpus) if given else 0.0
+        return KeptDown(one, load, alone and more == given and held, bool(given), spare, waits)
 
-    def _limits(
-        self, forces: Mapping[str, InForce], tenants: Tenants, kept_down: Iterable[KeptDown]
-    ) -> dict[str, Limit]:
+    def _limits(self, forces: Mapping[str, InForce], kept_down: Iterable[KeptDown]) -> dict[str, Limit]:
         """Limit those that tenants starve to a step more, or to what they have while others are to go back first."""
         limits = self._going_back.limits(self._steps)
         for its in kept_down:
@@ -166,7 +178,7 @@ class Contention:
             if its.starved and name not in limits and (force := forces.get(name)) is not None:
                 most = force.share
                 if force.placement.kept_back and not its.waits:  # where they meet is known one period later
-                    most = self._steps.up(name, most, max(LEAST, tenants.to_give(its.one.channels)))
+                    most = self._steps.up(name, most, max(LEAST, its.spare))
                 limits[name] = Limit(Reason.TENANT, TENANT, most)
         return limits
 
@@ -256,6 +268,16 @@ def used_by_others(used: Mapping[tuple[Channels, Cpus], float], mine: Channels) 
         if set(channels).isdisjoint(mine):
             sums[cpus] += cores
     return sums
+
+
+def spare_beside(tenants: Tenants, used: Mapping[tuple[Channels, Cpus], float], mine: Channels, cpus: Cpus) -> float:
+    """Give the least that one has beyond its Ts, 0..1 of these, of those who may run on these CPUs and do."""
+    spare = (
+        -tenants.worst(theirs)
+        for (theirs, where), cores in used.items()
+        if cores >= USES and set(theirs).isdisjoint(mine) and meet(where, cpus)
+    )
+    return min([1.0, *spare])
 
 
 def beside(load: HostLoad, more: float, least: float) -> HostLoad:

@@ -24,9 +24,10 @@ Place = tuple[Channels, Cpus]
 #: The CPUs of what may run on all, or of what nobody has asked.
 ANYWHERE: Cpus = frozenset()
 EASED = "another channel lacks more of what it is owed, and this one was raised against others"
-#: Seconds after which one that went no further back is asked again: it may have been a lost leader's floor. And those
-#: for which it is not asked even where it has more by then: a law that takes no limits may raise it in every period.
-AGAIN, FIRM = 10.0, 3.0
+#: Seconds after which one that went no further back is asked again: what kept it up may be gone, a lost leader's floor.
+AGAIN = 10.0
+#: Seconds for which it is not asked even where it has more than it had, as a law without limits may give it each time.
+FIRM = 3.0
 
 
 class Firm(NamedTuple):
@@ -63,7 +64,7 @@ class GoingBack:
         self._raised = raised
         self._worst = {channels: tenants.worst(channels) for channels, _ in raised}
 
-    def is_asked(self, channels: Channels, cpus: Cpus) -> bool:
+    def ask(self, channels: Channels, cpus: Cpus) -> bool:
         """Ask those to go back who were raised beside one of these channels, of which one is below its T.
 
         Say whether there are any.
@@ -75,7 +76,7 @@ class GoingBack:
         return bool(self._beside[mine])
 
     def _better_than(self, mine: Channels) -> Set[Channels]:
-        """Give the channels of those who have theirs, or lack far less than mine do, of which they serve none."""
+        """Give the channels of those who have theirs, or lack less than mine do by LESS, and serve none of mine."""
         if mine not in self._better:
             short, below = self._tenants.short, self._tenants.below
             lacks = max(short[name] for name in mine if name in below)

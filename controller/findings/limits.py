@@ -27,7 +27,7 @@ class Reason(StrEnum):
     ENOUGH = "enough"  # it outweighs its neighbours by far
     TRIED = "tried"  # whether its share has any effect is tried
     NO_EFFECT = "no-effect"  # its share has no effect on what it waits for
-    TENANT = "tenant"  # it is raised against another channel, step by step
+    TENANT = "tenant"  # it is raised against another channel, or goes back for one, step by step
 
 
 class Limit(Struct, frozen=True):

@@ -32,10 +32,6 @@ class Tenants(Struct, frozen=True):
         """Whether these are channels, and all known to have what they are owed."""
         return self.worst(channels) <= 0
 
-    def to_give(self, mine: Container[str]) -> float:
-        """Give what that one of all other channels that have their Ts has beyond it which has least, 0..1 of its T."""
-        return min([1.0, *(-lacks for name, lacks in self.short.items() if lacks <= 0 and name not in mine)])
-
 
 def tenants_of(period: Period, presumed: Container[str]) -> Tenants:
     """Look at all channels; those in ``presumed`` make no commits, but are taken to be sent to."""

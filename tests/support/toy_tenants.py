@@ -1,4 +1,4 @@
-"""Two tenants of one host: channels red and blue, each with a peer and a threshold, and an orderer of both."""
+"""Two tenants of one host: channels red and blue, each with a threshold and a peer; an orderer of both; a client."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def in_force(share: int, original: int = 1024, *, kept_back: bool = True) -> InF
 
 
 def wanted(name: str, before: int, shares: int, *, shown: bool = False) -> Want:
-    return Want(Decision(name, before, shares, "", None, "red"), f"g/{name}", Placement((), ""), shown=shown)
+    return Want(Decision(name, before, shares, "", None, name[:-1]), f"g/{name}", Placement((), ""), shown=shown)
 
 
 def tenants_run(site: ToySite, host: ToyHost, inside: str, prompt: float = 1.0) -> tuple[int, int]:
     """One period of two tenants who compete at the groups above their own; give the weights there.
 
-    Rates move by the part ``prompt`` of the way to what was done in the period.
+    Their own are at ``inside`` below them. Rates move by the part ``prompt`` of the way to what was done in the period.
     """
     shares = {name: site.weight(f"g/{name}") * 1024 // 100 for name in host.demand}
     delays, site.toy.host, _ = host.period(shares)

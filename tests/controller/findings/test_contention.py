@@ -14,6 +14,7 @@ from toy_tenants import FULL, PARTS, ROOM, in_force, period, pins, tenants_run, 
 
 from qioi.controller.findings.contention import Contention
 from qioi.controller.laws.room import ROOM_FOR
+from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.steps import KEPT
 from qioi.controller.period import Period
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
@@ -243,6 +244,25 @@ def test_the_less_tenants_have_to_give_the_smaller_is_the_step(blue: float, most
     assert Contention(cpus=2).step(one, ()).limits["red0"].most == most
 
 
+@pytest.mark.parametrize(
+    ("cores", "where", "most"), [(0.8, (), 2020), (0.0, (), 2200), (0.8, {0, 1}, 2020), (0.8, {2, 3}, 2200)]
+)
+def test_a_tenant_just_at_its_own_counts_where_it_runs(cores: float, where: Iterable[int], most: int) -> None:
+    """Blue has twice its own, and runs on all CPUs."""
+    green = Component("green0", Role.PEER, "g/green0", ("green",))
+    one = period(50.0, 200.0, replace(FULL, pinned={"red0": FULL}))
+    one = replace(
+        one,
+        components=(*PARTS, green),
+        channels={**one.channels, "green": ChannelReading("green", 100.0, 0.1)},
+        owed={**one.owed, "green": Threshold(100.0, "configuration")},
+        delays={**one.delays, "green0": DelayReading("green0", cores, 0.0, 10, 1.0)},
+        forces={"red0": in_force(2000)},
+        cpus=pins(red0={0, 1}, green0=where),
+    )
+    assert Contention(cpus=4).step(one, ()).limits["red0"].most == most
+
+
 def test_where_the_load_of_the_host_is_not_known_what_is_held_stays() -> None:
     """Laws take all waiting for foreign work then."""
     contention, forces = Contention(cpus=2), {"red0": in_force(2000)}
@@ -250,7 +270,7 @@ def test_where_the_load_of_the_host_is_not_known_what_is_held_stays() -> None:
     rivals = contention.step(replace(period(50.0, 200.0, None), forces=forces), ())
     assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 2000}
     assert rivals.kept_back == {"g/red0": (frozenset({"g/blue0"}), True, False)}
-    assert contention.step(period(50.0, 200.0, None), ()).limits == {}  # nor is the share in force
+    assert contention.step(period(50.0, 200.0, None), ()).limits == {}  # the share in force is not known either
 
 
 @pytest.mark.parametrize("blue", [40, 48])

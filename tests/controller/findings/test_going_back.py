@@ -19,6 +19,8 @@ from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.model import ChannelReading, Component, DelayReading, Role
 
+BOTH = {"red0": in_force(1024), "blue0": in_force(2048)}
+
 
 def test_a_tenant_that_was_raised_itself_goes_back_first() -> None:
     contention = Contention(cpus=2)
@@ -52,9 +54,6 @@ def test_small_weights_go_back_by_several_steps(share: int) -> None:
     limits = [eased(forces, *[period(50.0, 200.0)] * count)["blue0"] for count in range(1, 6)]
     assert limits == sorted(limits, reverse=True)
     assert limits[-1] < share
-
-
-BOTH = {"red0": in_force(1024), "blue0": in_force(2048)}
 
 
 def test_who_goes_no_further_back_holds_nobody_up() -> None:
@@ -93,9 +92,8 @@ def test_a_share_that_nobody_here_decides_holds_nobody_up(whose: dict[str, Any])
 
 @pytest.mark.parametrize(("theirs", "limits"), [({2, 3}, {}), ({1, 2}, {"red0": 1024, "blue0": 1862})])
 def test_what_was_raised_on_other_cpus_holds_nobody_up(theirs: Iterable[int], limits: dict[str, int]) -> None:
-    forces = {"red0": in_force(1024), "blue0": in_force(2048)}
     one = period(50.0, 200.0, replace(FULL, pinned={"red0": FULL}))
-    assert eased(forces, replace(one, cpus=pins(red0={0, 1}, blue0=theirs))) == limits
+    assert eased(BOTH, replace(one, cpus=pins(red0={0, 1}, blue0=theirs))) == limits
 
 
 @pytest.mark.parametrize(
@@ -110,22 +108,37 @@ def test_what_was_raised_on_other_cpus_holds_nobody_up(theirs: Iterable[int], li
 def test_where_both_lack_theirs_the_raised_one_gives_to_who_lacks_more(
     red: float, blue: float | None, limits: dict[str, int]
 ) -> None:
-    assert eased({"red0": in_force(1024), "blue0": in_force(2048)}, period(red, blue)) == limits
+    assert eased(BOTH, period(red, blue)) == limits
 
 
-def test_who_goes_back_is_raised_against_nobody() -> None:
-    """green has its own, red lacks more than blue, which was raised against green: red's comes first."""
+def three(red: float, blue: float, green: float) -> Period:
+    """A period with a third tenant."""
     third = Component("green0", Role.PEER, "g/green0", ("green",))
-    one = period(40.0, 80.0)
-    one = replace(
+    one = period(red, blue)
+    return replace(
         one,
         components=(*PARTS, third),
-        channels={**one.channels, "green": ChannelReading("green", 200.0, 0.1)},
+        channels={**one.channels, "green": ChannelReading("green", green, 0.1)},
         owed={**one.owed, "green": Threshold(100.0, "configuration")},
         delays={**one.delays, "green0": DelayReading("green0", 0.8, 0.8, 10, 1.0)},
     )
-    forces = {"red0": in_force(1024), "blue0": in_force(2048)}
-    assert eased(forces, one) == {"red0": 1024, "blue0": 1862}
+
+
+def test_who_goes_back_is_raised_against_nobody() -> None:
+    """Green has its own, red lacks more than blue, which was raised against green: red's comes first."""
+    assert eased(BOTH, three(40.0, 80.0, 200.0)) == {"red0": 1024, "blue0": 1862}
+
+
+def test_for_who_sends_less_than_its_own_nobody_goes_back() -> None:
+    """Red lacks less than blue, and is starved. Blue waits for nobody."""
+    one = three(60.0, 20.0, 200.0)
+    forces = {"red0": in_force(2048), "blue0": in_force(1024)}
+    contention = Contention(cpus=2)
+    contention.step(replace(three(50.0, 150.0, 150.0), forces=forces), ())
+    idle = {**one.delays, "blue0": DelayReading("blue0", 0.8, 0.01, 10, 1.0)}
+    for delays, most in ((one.delays, 1862), (idle, 2253)):
+        limits = contention.step(replace(one, delays=delays, forces=forces), ()).limits
+        assert limits["red0"].most == most
 
 
 @pytest.mark.parametrize("default", [1800, 1900, 2600])

@@ -24,11 +24,3 @@ def test_only_channels_whose_rates_and_numbers_are_known_are_tenants() -> None:
 def test_a_component_is_as_well_off_as_the_channel_that_lacks_most(channels: tuple[str, ...], worst: float) -> None:
     assert SOME.worst(channels) == worst
     assert SOME.have_theirs(channels) is (worst <= 0)
-
-
-@pytest.mark.parametrize(
-    ("mine", "to_give"),
-    [(("red",), 0.0), (("red", "green"), 0.25), (("red", "green", "blue"), 1.0), (("green", "blue", "grey"), 1.0)],
-)
-def test_what_others_have_to_give_is_what_the_one_has_that_has_least(mine: tuple[str, ...], to_give: float) -> None:
-    assert SOME.to_give(mine) == to_give

@@ -38,7 +38,7 @@ def test_every_weight_moves_within_the_periods_of_a_double_and_by_a_tenth_or_one
         asked = periods(steps.up if up else steps.down, steps, file, weight, found)
         assert len(asked) <= DOUBLE
         moved = abs(file.raw(asked[-1], found) - weight)
-        assert 1 <= moved <= max(1.0, 0.1 * weight + 1)
+        assert 1 <= moved <= 0.1 * weight + 1
         assert share / 2 - 1 <= asked[-1] <= share * 2 + 1
 
 
@@ -52,7 +52,7 @@ def test_who_was_moved_or_asks_for_the_other_way_begins_anew() -> None:
 
 
 @pytest.mark.parametrize(("later", "asked"), [(KEPT, 12), (KEPT + 1.0, 11)])
-def test_a_moment_without_a_step_begins_nothing_anew(later: float, asked: int) -> None:
+def test_steps_go_on_after_a_moment_without_one_and_begin_anew_after_more(later: float, asked: int) -> None:
     """The host was not full, or somebody foreign was there."""
     steps = Steps()
     steps.begin(0.0)
@@ -63,7 +63,7 @@ def test_a_moment_without_a_step_begins_nothing_anew(later: float, asked: int) -
 
 
 @pytest.mark.parametrize(("wanted", "then"), [(11, 12), (10, 11), (16, 12)])
-def test_who_wants_less_than_a_step_more_begins_anew(wanted: int, then: int) -> None:
+def test_only_who_wants_less_than_the_step_begins_anew(wanted: int, then: int) -> None:
     """Its disk keeps it back, or it hardly waits: the step after that is one, too."""
     steps = Steps()
     steps.begin(0.0)
