@@ -11,7 +11,6 @@ The daemon's log stays in the results.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -19,13 +18,13 @@ from pathlib import Path
 
 import click
 import yaml
-from lab_bench import LOOK, Place, placed
+from lab_bench import Place, placed
 
 from qioi.lab.arms import BLOCK_PROBE
 from qioi.lab.daemon import Daemon, daemon_config
 from qioi.lab.demo import demo_directory
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun
+from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.network import Network
 from qioi.processes.errors import LabError
 
@@ -85,22 +84,24 @@ class Bench:
     def _measure(self, name: str, plan: LoadPlan, owed: Mapping[str, float], check: Callable[[], None]) -> Both:
         """Measure both at once. LabError: something has ended, or the windows are apart."""
         alpha, beta = (self._labs[channel] for channel in CHANNELS)
-        raised = 1.0
+        raised = [1.0]
         with ExitStack() as stack:
-            runs = [stack.enter_context(LoadRun(self._labs[one], plan, self._folder(name, one))) for one in CHANNELS]
-            running = [True, True]
-            while any(running):
+            runs = {
+                channel: stack.enter_context(LoadRun(lab, plan, self._folder(name, channel)))
+                for channel, lab in self._labs.items()
+            }
+
+            def look() -> None:
                 for each in (alpha.check, beta.check, check):
                     each()
-                running = [run.running() for run in runs]
-                if all(running):
-                    raised = alpha.tree.root.shares() / beta.tree.root.shares()
-                time.sleep(LOOK)
-            results = dict(zip(CHANNELS, [run.result() for run in runs], strict=True))
+                if all(run.running() for run in runs.values()):
+                    raised.append(alpha.tree.root.shares() / beta.tree.root.shares())
+
+            results = {channel: run_to_end(run, self._labs[channel], look) for channel, run in runs.items()}
         apart = abs(results[ALPHA].start - results[BETA].start)
         if apart > APART:
             raise LabError(f"the windows of {ALPHA} and {BETA} began {apart:.1f} s apart: accepted is {APART:g} s")
-        return Both(name, {channel: one.figures.throughput for channel, one in results.items()}, owed, raised)
+        return Both(name, {channel: one.figures.throughput for channel, one in results.items()}, owed, raised[-1])
 
     def _folder(self, name: str, channel: str) -> Path:
         folder = self._directory / name / channel

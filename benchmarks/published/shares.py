@@ -134,5 +134,5 @@ def tenants(folders: Sequence[Path], _speed: Sequence[Calibration]) -> Figures:
                     channel: tps,
                     f"{channel}_owed": quotient(tps, one["owed"][channel]) if one["owed"] else None,
                 }
-            add(found, one["condition"], {column.key: values[column.key] for column in TENANTS})
+            add(found, one["condition"], values)
     return Figures(TENANTS, rows_of(found, TENANTS_TITLES.__getitem__))
