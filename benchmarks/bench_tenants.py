@@ -22,7 +22,7 @@ from lab_bench import Place, placed
 
 from qioi.lab.arms import BLOCK_PROBE
 from qioi.lab.daemon import Daemon, daemon_config
-from qioi.lab.demo import demo_directory
+from qioi.lab.demo import ROOM, demo_directory
 from qioi.lab.lab import Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
 from qioi.lab.network import Network
@@ -64,12 +64,12 @@ class Bench:
 
     def owed(self, owed: Mapping[str, float], seconds: float) -> Both:
         """Measure both with a daemon that has these thresholds."""
-        with Daemon(self._labs[ALPHA], self._config(owed), self._directory) as daemon:
+        with Daemon(self._labs[ALPHA], self.config(owed), self._directory) as daemon:
             daemon.settle()
             plan = LoadPlan(seconds, RAISED_AFTER, clients=CLIENTS, cooldown=APART)
             return self._measure("adaptive", plan, owed, daemon.check)
 
-    def _config(self, owed: Mapping[str, float]) -> str:
+    def config(self, owed: Mapping[str, float]) -> str:
         """Format a configuration that lists the components of both labs: each lab has a peer0 of org1."""
         document = yaml.safe_load(daemon_config(self._labs[ALPHA], self._network, law="adaptive", threshold=1.0))
         del document["lab"]
@@ -98,15 +98,20 @@ class Bench:
                     raised.append(alpha.tree.root.shares() / beta.tree.root.shares())
 
             results = {channel: run_to_end(run, self._labs[channel], look) for channel, run in runs.items()}
-        apart = abs(results[ALPHA].start - results[BETA].start)
-        if apart > APART:
-            raise LabError(f"the windows of {ALPHA} and {BETA} began {apart:.1f} s apart: accepted is {APART:g} s")
+        refuse_apart({channel: one.start for channel, one in results.items()})
         return Both(name, {channel: one.figures.throughput for channel, one in results.items()}, owed, raised[-1])
 
     def _folder(self, name: str, channel: str) -> Path:
         folder = self._directory / name / channel
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def refuse_apart(starts: Mapping[str, float]) -> None:
+    """Raise LabError where the channels' windows began, in s of the same clock, farther apart than loads go on."""
+    apart = max(starts.values()) - min(starts.values())
+    if apart > APART:
+        raise LabError(f"the windows of {' and '.join(starts)} began {apart:.1f} s apart: accepted is {APART:g} s")
 
 
 POSITIVE = click.FloatRange(0, min_open=True)
@@ -128,7 +133,7 @@ def line(one: Both) -> str:
 @click.option("--duration", type=POSITIVE, default=30.0, show_default=True, help="Seconds measured per condition.")
 def main(place: Place, more: float, less: float, duration: float) -> None:
     """Measure, write tenants.json and tenants.md, and print the table."""
-    ledgers = (place.ledgers or demo_directory()).resolve()
+    ledgers = (place.ledgers or demo_directory(room=len(CHANNELS) * ROOM)).resolve()
     with ExitStack() as stack:
         labs = {}
         for number, channel in enumerate(CHANNELS):
