@@ -130,16 +130,19 @@ func TestASlowLinkIsNoSilence(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// TestATrickleOfTheNewestBlockIsLeft within a turn, for another source.
+// trickle, in bytes a second, takes longer over a block of 1 MiB than any test waits.
+const trickle = 5 << 10
+
+// TestATrickleOfTheNewestBlockIsLeft for another source.
 func TestATrickleOfTheNewestBlockIsLeft(t *testing.T) {
 	t.Parallel()
-	c, behind := withALargeBlock(t, 1<<20, 10<<10)
+	c, behind := withALargeBlock(t, 1<<20, trickle)
 	trickles, other := c.node(1).Address, c.node(0).Address
 	for _, own := range []*turns{&behind.turns, &behind.asked} {
-		began := time.Now()
-		_, err := behind.fetch(t.Context(), source{trickles, own}, seekNewest())
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err := behind.fetch(ctx, source{trickles, own}, seekNewest())
 		require.ErrorIs(t, err, errLate)
-		assert.Less(t, time.Since(began), 2*followTurn)
 		assert.Equal(t, []string{other, trickles}, own.sort([]string{trickles, other}))
 	}
 }
@@ -147,16 +150,14 @@ func TestATrickleOfTheNewestBlockIsLeft(t *testing.T) {
 // TestATrickleOfABlockIsLeft, however long the turn is: the next orderer goes on.
 func TestATrickleOfABlockIsLeft(t *testing.T) {
 	t.Parallel()
-	c, behind := withALargeBlock(t, 1<<20, 10<<10)
+	c, behind := withALargeBlock(t, 1<<20, trickle)
 	trickles := c.node(1).Address
 	for behind.turns.of(trickles, 1) < time.Minute {
 		behind.turns.tooShort(trickles, behind.largest())
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	began := time.Now()
 	require.ErrorIs(t, behind.catchUpFrom(ctx, trickles, 2), errSlow)
-	assert.Less(t, time.Since(began), 2*slowStart)
 	assert.Equal(t, []string{c.node(0).Address, trickles}, behind.turns.sort([]string{trickles, c.node(0).Address}))
 	require.NoError(t, behind.CatchUp(ctx, 2))
 }
