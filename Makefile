@@ -47,7 +47,7 @@ SKIPPED := $(abspath build/skipped)
 LEDGER_SOURCES := $(shell find ledger -path ledger/bin -prune -o \
   \( -type d -o -name '*.go' -o -name 'go.*' \) -print 2>/dev/null)
 
-.PHONY: deb image demo test test-daemon test-kubernetes test-covered test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python-inner unit-python-outer unit-go mutants mutants-go mutants-python help k8s-server k8s-tools demo-k8s FORCE
+.PHONY: deb image demo test test-daemon test-kubernetes test-lab test-covered test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python-inner unit-python-outer unit-go mutants mutants-go mutants-python help k8s-server k8s-tools demo-k8s FORCE
 
 # No text has a quote: the shell reads them all within quotes.
 help:
@@ -83,28 +83,31 @@ demo-k8s: setup k8s-tools
 
 # Go's own limit of 10 minutes a package is too short for tests that start whole networks on a slow host.
 # The last lines say which tests were not run, and why.
-test: setup $(STAMPS)/apt-test k8s-server lint
+test: setup $(STAMPS)/apt-test lint
 	@rm -rf $(SKIPPED)
-	@echo '== tests: Python; beside most of them the daemon, Kubernetes, and what decides and restores, with every branch reached'
-	@$(MAKE) --no-print-directory -j 3 test-rest $(addprefix test-,$(BESIDE)) test-covered
+	@echo '== tests: Python; beside most of them the daemon, Kubernetes (its server is built first), the lab, and what decides'
+	@$(MAKE) --no-print-directory -j 4 test-rest $(addprefix test-,$(BESIDE))
 	@echo '== tests: Go'
 	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/ledger -timeout 30m ./...
 	cd deploy/k8s/nri && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/nri ./...
 	@$(PY) tests/support/skipped.py $(SKIPPED)
 
-# The daemon's tests wait for its windows, and those of Kubernetes for its API server, for most of their time. So they run
-# beside the others, and after the first of them what has every branch reached. Their output appears at their end.
-BESIDE := daemon kubernetes
-beside = mkdir -p build; $(BIN)/pytest -m 'not host' -p no:cacheprovider $(2) --skipped $(SKIPPED)/$(1) >build/test-$(1).txt 2>&1 \
-	|| { cat build/test-$(1).txt; exit 1; }; echo "== tests, $(1): $$(tail -1 build/test-$(1).txt)"
+# The tests of the daemon and of the lab wait for windows, and those of Kubernetes for its API server, for most of their
+# time. So they run beside the others, and after the first of them what decides and restores, of which every branch is to
+# be reached. Their output appears at their end.
+BESIDE := kubernetes daemon lab covered
+APART := daemon kubernetes lab caliper
+test-kubernetes: k8s-server
+test-kubernetes: TESTS = tests/kubernetes
+test-daemon: TESTS = tests/daemon
+test-lab: TESTS = tests/lab tests/caliper
+test-covered: TESTS = $(COVERED) --cov
 $(addprefix test-,$(BESIDE)): test-%:
-	@$(call beside,$*,tests/$*)
-
-test-covered:
-	@$(call beside,covered,$(COVERED) --cov)
+	@mkdir -p build; $(BIN)/pytest -m 'not host' -p no:cacheprovider $(TESTS) --skipped $(SKIPPED)/$* >build/$@.txt 2>&1 \
+	  || { cat build/$@.txt; exit 1; }; echo "== tests, $*: $$(tail -1 build/$@.txt)"
 
 test-rest:
-	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED) $(addprefix tests/,$(BESIDE))) --skipped $(SKIPPED)/rest
+	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED) $(addprefix tests/,$(APART))) --skipped $(SKIPPED)/rest
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
 test-host: setup spark kafka k8s-tools $(STAMPS)/apt-test
