@@ -3,7 +3,7 @@
 
 One ledger is made longer and longer by the peer's own pipeline, with really signed transactions of 100 bytes that
 update 100,000 keys (ledger/test/fill). At each length the peer is started after an orderly stop until it serves, with
-the ledger's files dropped from the page cache. Ten million take 31 GB of disk meanwhile.
+the ledger's files dropped from the page cache. Ten million take half an hour, and 31 GB of disk meanwhile.
 
     python benchmarks/bench_growth_length.py [--length 10000 ...] [--starts 3] [--output DIR]
 """
@@ -11,6 +11,7 @@ the ledger's files dropped from the page cache. Ten million take 31 GB of disk m
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -24,6 +25,16 @@ from qioi.lab.signals import ending_signals_interrupt
 LENGTHS = (10_000, 100_000, 1_000_000, 10_000_000)
 KEYS = 100_000
 VALUE = 100  # bytes
+#: Bytes of disk that a transaction takes, rounded up.
+EACH = 3_100
+
+
+def lacks(folder: Path, length: int = max(LENGTHS)) -> str | None:
+    """Say why a ledger of this length can't stand in a folder, ``None`` if it can."""
+    room, needed = shutil.disk_usage(folder).free, length * EACH
+    if room >= needed:
+        return None
+    return f"{folder}: {room / 1e9:.1f} GB free: accepted is {needed / 1e9:.1f} GB, for {length:,} transactions"
 
 
 @click.command()
@@ -36,6 +47,8 @@ def main(lengths: tuple[int, ...], starts: int, base_port: int, output: Path | N
     """Measure, and write growth.json."""
     directory = (output or Path("results") / f"growth-length-{time.strftime('%Y%m%d-%H%M%S')}").resolve()
     directory.mkdir(parents=True, exist_ok=True)
+    if problem := lacks(directory, max(lengths)):
+        raise click.ClickException(problem)
     binary = find_binary()
     found: list[dict[int, dict[str, float]]] = [{} for _ in range(starts)]
     with tempfile.TemporaryDirectory(dir=directory) as text:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import bench_growth_kubernetes
+import bench_growth_length
 
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.processes.errors import LabError
@@ -20,3 +23,8 @@ def engine() -> str | None:
 def api_server() -> str | None:
     """Look for what a Kubernetes API server is started from."""
     return bench_growth_kubernetes.lacks()
+
+
+def disk() -> str | None:
+    """Look for the room that the longest ledger takes."""
+    return bench_growth_length.lacks(Path(__file__).parent)

@@ -274,14 +274,11 @@ PIECES = (
     Piece(
         "growth-length",
         "How a peer's start, memory and disk grow with its ledger",
-        (
-            "bench_growth_length.py",
-            *(word for length in (10_000, 100_000, 1_000_000) for word in ("--length", str(length))),
-            *("--output", "{out}"),
-        ),
+        ("bench_growth_length.py", "--output", "{out}"),
         (*LEDGER, *SITE, "qioi/processes", "benchmarks/bench_restart.py", "benchmarks/bench_growth_length.py"),
-        3,
+        35,
         growth.growth(growth.LENGTH),
+        lacks=means.disk,
     ),
     Piece(
         "growth-kubernetes",
