@@ -276,7 +276,7 @@ PIECES = (
         "How a peer's start, memory and disk grow with its ledger",
         ("bench_growth_length.py", "--output", "{out}"),
         (*LEDGER, *SITE, "qioi/processes", "benchmarks/bench_restart.py", "benchmarks/bench_growth_length.py"),
-        35,
+        20,
         growth.growth(growth.LENGTH),
         lacks=means.disk,
     ),
