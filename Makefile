@@ -87,6 +87,7 @@ test: setup $(STAMPS)/apt-test lint
 	@rm -rf $(SKIPPED)
 	@echo '== tests: Python; beside most of them the daemon, Kubernetes (its server is built first), the lab, and what decides'
 	@$(MAKE) --no-print-directory -j 4 test-rest $(addprefix test-,$(BESIDE))
+	$(BIN)/pytest -m 'alone and not host' --skipped $(SKIPPED)/alone
 	@echo '== tests: Go'
 	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/ledger -timeout 30m ./...
 	cd deploy/k8s/nri && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/nri ./...
@@ -97,17 +98,18 @@ test: setup $(STAMPS)/apt-test lint
 # be reached. Their output appears at their end.
 BESIDE := kubernetes daemon lab covered
 APART := daemon kubernetes lab caliper
+TOGETHER := not host and not alone
 test-kubernetes: k8s-server
 test-kubernetes: TESTS = tests/kubernetes
 test-daemon: TESTS = tests/daemon
 test-lab: TESTS = tests/lab tests/caliper
 test-covered: TESTS = $(COVERED) --cov
 $(addprefix test-,$(BESIDE)): test-%:
-	@mkdir -p build; $(BIN)/pytest -m 'not host' -p no:cacheprovider $(TESTS) --skipped $(SKIPPED)/$* >build/$@.txt 2>&1 \
+	@mkdir -p build; $(BIN)/pytest -m '$(TOGETHER)' -p no:cacheprovider $(TESTS) --skipped $(SKIPPED)/$* >build/$@.txt 2>&1 \
 	  || { cat build/$@.txt; exit 1; }; echo "== tests, $*: $$(tail -1 build/$@.txt)"
 
 test-rest:
-	$(BIN)/pytest -m 'not host' $(addprefix --ignore ,$(COVERED) $(addprefix tests/,$(APART))) --skipped $(SKIPPED)/rest
+	$(BIN)/pytest -m '$(TOGETHER)' $(addprefix --ignore ,$(COVERED) $(addprefix tests/,$(APART))) --skipped $(SKIPPED)/rest
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
 test-host: setup spark kafka k8s-tools $(STAMPS)/apt-test

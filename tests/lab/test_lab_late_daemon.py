@@ -22,12 +22,12 @@ from qioi.lab.options import LabOptions
 from qioi.model import DEFAULT_SHARES, Role
 from qioi.show.http import get_json
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 #: Of the CPUs, the part that the lab must have had for its idle ledger to say something. The law's bounds are measured
 #: beside neighbours in the lab; where others have the CPUs, an idle orderer waits as long as what is sent to.
 MOST = 0.7
-#: The share of the lab, with which it has that part beside other tests.
+#: The share of the lab, with which it has that part beside others' work.
 PREFERRED = 8192
 TRIES = 5
 CPUS = os.cpu_count() or 1
@@ -56,7 +56,7 @@ def leaves_idle_alone(lab: Lab, network: Network, folder: Path) -> bool:
     ``False``: others had the CPUs, and it says nothing.
     """
     folder.mkdir()
-    # Fewer than beside what starves: other tests run on this machine too.
+    # Fewer than beside what starves: others work on this machine, too.
     with Sysbench(lab.tree, 4 * CPUS, folder), watched(lab, network, folder / "idle") as daemon:
         begun, used, raised = time.monotonic(), lab.tree.root.cpu_seconds(), False
         while periods(lab) < 2 * (LASTS + 8):
