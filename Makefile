@@ -86,7 +86,7 @@ demo-k8s: setup k8s-tools
 test: setup $(STAMPS)/apt-test lint
 	@rm -rf $(SKIPPED)
 	@echo '== tests: Python; beside most of them the daemon, Kubernetes (its server is built first), the lab, and what decides'
-	@$(MAKE) --no-print-directory -j 4 test-rest $(addprefix test-,$(BESIDE))
+	@$(MAKE) --no-print-directory -j 3 test-rest $(addprefix test-,$(BESIDE))
 	$(BIN)/pytest -m 'alone and not host' --skipped $(SKIPPED)/alone
 	@echo '== tests: Go'
 	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/ledger -timeout 30m ./...
