@@ -55,7 +55,7 @@ help:
 	@echo 'make demo         measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
 	@echo 'make demo-k8s     the demo with the ledger as pods of a whole real Kubernetes node (its first run makes k8s-tools)'
 	@echo 'make check        lint, types and unit tests (1 minute, 2 and more where Go has changed)'
-	@echo 'make test         all tests that need no host of their own, on real processes and cgroups (25 minutes; as root)'
+	@echo 'make test         all tests that need no host of their own, on real processes and cgroups (25 to 30 minutes; as root)'
 	@echo 'make test-host    the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
 	@echo 'make mutants      known mistakes, made in a copy of the sources one at a time: which of them no test notices'
 	@echo 'make race         the Go tests under the race detector, whole networks included'
