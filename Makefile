@@ -97,19 +97,19 @@ test: setup $(STAMPS)/apt-test lint
 # time. So they run beside the others, and after the first of them what decides and restores, of which every branch is to
 # be reached. Their output appears at their end.
 BESIDE := kubernetes daemon lab covered
-APART := daemon kubernetes lab caliper
+OF_kubernetes := tests/kubernetes
+OF_daemon := tests/daemon
+OF_lab := tests/lab tests/caliper
+OF_covered := $(COVERED)
 TOGETHER := not host and not alone
 test-kubernetes: k8s-server
-test-kubernetes: TESTS = tests/kubernetes
-test-daemon: TESTS = tests/daemon
-test-lab: TESTS = tests/lab tests/caliper
-test-covered: TESTS = $(COVERED) --cov
+test-covered: FLAGS = --cov
 $(addprefix test-,$(BESIDE)): test-%:
-	@mkdir -p build; $(BIN)/pytest -m '$(TOGETHER)' -p no:cacheprovider $(TESTS) --skipped $(SKIPPED)/$* >build/$@.txt 2>&1 \
+	@mkdir -p build; $(BIN)/pytest -m '$(TOGETHER)' -p no:cacheprovider $(OF_$*) $(FLAGS) --skipped $(SKIPPED)/$* >build/$@.txt 2>&1 \
 	  || { cat build/$@.txt; exit 1; }; echo "== tests, $*: $$(tail -1 build/$@.txt)"
 
 test-rest:
-	$(BIN)/pytest -m '$(TOGETHER)' $(addprefix --ignore ,$(COVERED) $(addprefix tests/,$(APART))) --skipped $(SKIPPED)/rest
+	$(BIN)/pytest -m '$(TOGETHER)' $(addprefix --ignore ,$(foreach one,$(BESIDE),$(OF_$(one)))) --skipped $(SKIPPED)/rest
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
 test-host: setup spark kafka k8s-tools $(STAMPS)/apt-test
