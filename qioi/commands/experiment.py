@@ -154,7 +154,11 @@ def in_digits(number: float) -> str:
     help="Of the file's arms only this one, those that it is compared with, and the first; repeatable.",
 )
 @click.option(
-    "--network", "only_networks", multiple=True, metavar="NETWORK", help="Of the file's networks only this; repeatable."
+    "--network",
+    "only_networks",
+    multiple=True,
+    metavar="NETWORK",
+    help="Of the file's networks only this one, and the first where loads are a part of its maximum; repeatable.",
 )
 @click.option("--standard", is_flag=True, help="The standard length: shorter windows, fewer points; all in 5 hours.")
 @click.option("--paper-size", is_flag=True, help="As many neighbours and nodes as the paper has.")
@@ -252,7 +256,7 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
     if asked.binaries or not asked.only_networks:
         spec = with_binaries(spec, asked.binaries)
     if asked.smoke:
-        return make_smoke(spec, cores)
+        return make_smoke(spec, cores, paper_size=asked.paper_size)
     times = {"duration": asked.duration or own.duration, "warmup": asked.warmup or own.warmup}
     times["profile"] = min(own.profile, times["duration"])
     timing = checked(Timing, {**own.model_dump(), **times}, spec.name, "timing")
@@ -332,6 +336,8 @@ def report_of(directory: Path, console: Console) -> bool:
         return True
     except OSError as error:
         raise LabError(f"the page of {directory} cannot be written: {error}") from error
+    except LookupError as error:  # a run of another version may have metrics that are not there any more
+        raise LabError(f"{directory} cannot be drawn by this version, which does not know {error}") from error
 
 
 def excerpt_of(directory: Path, to: Path, console: Console) -> None:

@@ -189,6 +189,10 @@ def _check_arms(spec: ExperimentSpec) -> Iterator[str]:
         if arm.protection is not None and arm.protection.law is not None:
             yield from (f"arms.{number}.protection.daemon.{one}" for one in _check_daemon(arm.protection.daemon))
             yield from (f"arms.{number}.protection.threshold: {one}" for one in _check_owed(spec, arm.protection))
+            tenants = [name for name, load in spec.loads.items() if load.tenants]
+            if tenants and arm.protection.threshold is not None:
+                owed = f"accepted is none beside load {tenants[0]}, whose tenants have thresholds of their own"
+                yield f"arms.{number}.protection.threshold: {arm.protection.threshold}: {owed}"
 
 
 def _check_replicas(spec: ExperimentSpec) -> Iterator[str]:

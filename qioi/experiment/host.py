@@ -87,14 +87,21 @@ def versions() -> dict[str, str]:
     found = {"qioi": importlib.metadata.version("qioi")}
     for program, words in PROGRAMS.items():
         if shutil.which(program):
-            done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=20)
-            text = (done.stdout or done.stderr).strip()
-            found[program] = text.splitlines()[0] if text else "unknown"
+            found[program] = version_of(program, words)
     # Spark may be any release of a series; the source pins Kafka and Caliper.
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         found["pyspark"] = importlib.metadata.version("pyspark")
     commit = source_commit()
     return found | ({"commit": commit} if commit else {})
+
+
+def version_of(program: str, words: Sequence[str], seconds: float = 20.0) -> str:
+    """Give the first line that a program says of itself; one that says none, or hangs, has an unknown version."""
+    try:
+        done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return "unknown"
+    return next(iter((done.stdout or done.stderr).strip().splitlines()), "unknown")
 
 
 def source_commit() -> str | None:

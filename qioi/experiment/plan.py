@@ -180,8 +180,11 @@ def only(
 
 
 def of_size(spec: ExperimentSpec, *, paper_size: bool) -> ExperimentSpec:
-    """Leave out the networks that only runs of the paper's size have."""
-    return only(spec, networks=[name for name, one in spec.networks.items() if paper_size or not one.paper_size])
+    """Leave out the networks that only runs of the paper's size have; SpecError if all are such."""
+    left = {name: one for name, one in spec.networks.items() if paper_size or not one.paper_size}
+    if not left:
+        raise SpecError([f"{spec.name}: all of its networks are of the paper's size: --paper-size measures them"])
+    return cut(spec, left, spec.loads, {arm.name for arm in spec.arms})
 
 
 def with_binaries(spec: ExperimentSpec, binaries: str | None) -> ExperimentSpec:
@@ -256,7 +259,7 @@ SMOKE_CLIENTS = 2
 SMOKE_TIMEOUT = 0.2
 
 
-def make_smoke(spec: ExperimentSpec, cores: int) -> Plan:
+def make_smoke(spec: ExperimentSpec, cores: int, *, paper_size: bool = False) -> Plan:
     """Cut an experiment down to its first and last network, its first load, its first and last arm and their base."""
     networks = dict([*spec.networks.items()][:1] + [*spec.networks.items()][-1:])
     loads = dict([*spec.loads.items()][:1])
@@ -276,7 +279,7 @@ def make_smoke(spec: ExperimentSpec, cores: int) -> Plan:
     arms = [arm.model_copy(update={"neighbours": _soon(arm.neighbours)}) for arm in spec.arms]
     short = cut(spec.model_copy(update={"arms": arms}), small, slow, {arms[-1].name})
     timing = SMOKE_TIMING.model_copy(update={"profile": 0.5 if spec.timing.profile else 0.0})
-    plan = make_plan(short, cores, repeats=1, timing=timing, smoke=True)
+    plan = make_plan(short, cores, paper_size=paper_size, repeats=1, timing=timing, smoke=True)
     return replace(plan, spec=short)
 
 

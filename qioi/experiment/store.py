@@ -189,7 +189,8 @@ def built(host: Mapping[str, Any]) -> dict[str, str]:
     # A run's own excerpt in docs/experiments makes a checkout dirty; edits of the code change its digest.
     facts = {"commit": commit.removesuffix("-dirty"), "code": host.get("code", "")[:DIGITS], "ledger": digest[:DIGITS]}
     facts["fabric"] = ", ".join(dict.fromkeys(its[:DIGITS] for its in host.get("fabric", {}).values()))
-    facts |= {what: host.get(what, "") for what in ("kernel", "cpu")}
+    # What a weight means differs between the versions of cgroups, and between the modes of one.
+    facts |= {what: str(host.get(what, "")) for what in ("kernel", "cpu", "cgroup_version", "cgroup_mode")}
     return {what: its for what, its in facts.items() if its}
 
 

@@ -22,8 +22,10 @@ WORKLOADS = {
 }
 #: Systems that are no ledger, and the contracts that they have as tables.
 DATABASES = {"cassandra": ("kv",), "mysql": ("kv", "scm"), "mariadb": ("kv", "scm")}
-#: What `qioi-ledger bft-bench` is given beside what a run decides, by the names of its flags.
-Flags = dict[str, str | int | float | bool]
+#: The least and the most orderers of those consenters of which not every number makes a network.
+ORDERERS = {"solo": (1, 1), "bft": (4, 9), "zyzzyva": (4, 9)}
+#: What a run itself tells `qioi-ledger bft-bench`.
+DECIDED = ("seed", "json", "warmup", "duration", "costs")
 #: Systems that are no ledger: `qioi-ledger bft-bench`.
 BENCHED = ("replicas", "simulation")
 
@@ -40,6 +42,16 @@ def _distinct_contracts(names: list[str]) -> list[str]:
     if set(bare) - set(CONTRACTS) or len(set(bare)) < len(bare):
         raise ValueError(f"accepted are {', '.join(CONTRACTS)}, each once")
     return names
+
+
+def _not_decided(flags: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
+    if decided := [name for name in flags if name in DECIDED]:
+        raise ValueError(f"{', '.join(decided)}: the run decides it, by its timing, its seed and its folder")
+    return flags
+
+
+#: What `qioi-ledger bft-bench` is given beside what a run decides, by the names of its flags.
+Flags = Annotated[dict[str, str | int | float | bool], AfterValidator(_not_decided)]
 
 
 class NetworkSpec(Strict):
@@ -89,6 +101,10 @@ class NetworkSpec(Strict):
             raise ValueError("sequencer_memory is of consenter sequencer")
         if self.flags and self.system not in BENCHED:
             raise ValueError(f"flags are of the systems {' and '.join(BENCHED)}")
+        least, most = ORDERERS.get(self.consenter, (1, 9))
+        if self.system == "ledger" and not least <= self.orderers <= most:
+            has = f"{least} to {most}" if least < most else f"{least}"
+            raise ValueError(f"orderers {self.orderers}: consenter {self.consenter} has {has}")
         if self.like_fabric and self.system != "ledger":
             raise ValueError("like_fabric is of the system ledger")
         if self.store == "orderers" and (self.system, self.runtime) != ("ledger", "process"):

@@ -70,7 +70,7 @@ def entry(summary: Summary, cell: Cell, name: str) -> Entry:
     alone = of_alone(summary, cell, name)
     if ratio is None:  # what it is compared with was starved and has none; alone it had one
         return Entry(short(value.median), several, alone=alone)
-    graded = grade(name, ratio) if ratio.count == len(summary.counted) else ""
+    graded = grade(name, ratio) if summary.trusted and ratio.count == len(summary.counted) else ""
     return Entry(short(value.median), several, ratio_of(ratio, summary), graded, alone)
 
 

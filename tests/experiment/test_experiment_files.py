@@ -258,7 +258,7 @@ def test_a_window_that_is_asked_for_has_room_for_what_caliper_tells(
         ({"orderers": 4, "consenter": "bft"}, True),
         ({"orderers": 3, "system": "fabric", "mode": "block"}, True),
         ({"orderers": 1}, False),
-        ({"orderers": 3, "consenter": "solo"}, False),
+        ({"orderers": 1, "consenter": "solo"}, False),
         ({"orderers": 3, "consenter": "kafka"}, False),
         ({"orderers": 3, "consenter": "sequencer"}, False),
         ({"orderers": 3, "system": "mysql", "chaincodes": ["kv"]}, False),

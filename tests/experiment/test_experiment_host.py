@@ -37,6 +37,12 @@ def test_an_edit_of_a_module_is_another_code(tmp_path: Path) -> None:
     assert host.code(package) != before
 
 
+def test_a_program_that_says_no_version_has_an_unknown_one() -> None:
+    assert host.version_of("echo", ["one 1.0\nand more"]) == "one 1.0"
+    assert host.version_of("true", []) == "unknown"
+    assert host.version_of("sleep", ["60"], seconds=0.05) == "unknown"
+
+
 def test_no_folder_of_this_host_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary = tmp_path / "qioi-ledger"
     binary.write_bytes(b"ledger")

@@ -119,6 +119,16 @@ def test_networks_of_the_papers_size_take_part_where_that_is_asked_for() -> None
     assert {sentence.network for sentence in small.papers} <= small.networks.keys()
 
 
+def test_of_networks_of_the_papers_size_alone_nothing_is_left() -> None:
+    """Not all of them, which nobody has asked for."""
+    spec = catalogue.find("thesis_2_3")
+    networks = {name: one for name, one in spec.networks.items() if one.paper_size}
+    large = spec.model_copy(update={"networks": networks})
+    with pytest.raises(SpecError, match=r"^thesis_2_3: all of its networks are of the paper's size: --paper-size"):
+        of_size(large, paper_size=False)
+    assert of_size(large, paper_size=True).networks == networks
+
+
 def test_networks_of_fabric_take_part_where_its_binaries_are_given() -> None:
     spec = catalogue.find("kinds")
     given = with_binaries(spec, "/fabric")
@@ -163,6 +173,14 @@ def test_a_smoke_version_keeps_pairs_together(name: str) -> None:
     assert plan.repeat_seconds < 120
     # What is written on the page is what was sent: the load's own title speaks of the whole version.
     assert all("here " in cell.load.title for cell in plan.cells if not cell.load.tenants)
+
+
+def test_a_smoke_version_of_the_papers_size_has_its_neighbours() -> None:
+    few, as_many = (make_smoke(catalogue.find("fig_8"), cores=2, paper_size=size) for size in (False, True))
+    assert (few.paper_size, as_many.paper_size) == (False, True)
+    assert max(cell.arm.neighbours.count for cell in few.cells) < max(
+        cell.arm.neighbours.count for cell in as_many.cells
+    )
 
 
 def test_a_smoke_version_has_as_many_orderers_as_bear_a_liar() -> None:

@@ -176,6 +176,8 @@ def test_a_run_of_another_build_is_not_gone_on_with(plan: Plan, tmp_path: Path) 
         # An edit that is not committed.
         (of_build("abc", "fb2d628f-dirty", "456"), r"another build or machine \(code 123, now 456\)"),
         (HOST, r"\(commit fb2d628f, now none; code 123, now none; ledger abc, now none\)"),
+        ({**of_build("abc", "fb2d628f"), "cgroup_version": 2}, r"machine \(cgroup_version 1, now 2\)"),
+        ({**of_build("abc", "fb2d628f"), "cgroup_mode": "new"}, r"machine \(cgroup_mode .+, now new\)"),
     ):
         with pytest.raises(SpecError, match=said + begin):
             store.resume(plan, {}, here)

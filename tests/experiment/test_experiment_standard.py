@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,22 @@ def test_a_run_without_a_finished_repeat_has_no_report(plan: Plan, tmp_path: Pat
         1,
         f"Error: {tmp_path}/run has no finished repeat: there is nothing to draw",
     )
+
+
+def test_a_run_whose_metrics_are_not_known_any_more_does_not_hide_the_others(plan: Plan, tmp_path: Path) -> None:
+    """A run of an earlier version may have them."""
+    for name in ("bygone", "run"):
+        filled(Store(tmp_path / name / "toy"), plan, [row(100, 50, 100)])
+    noted = tmp_path / "bygone" / "toy" / "run.json"
+    document = json.loads(noted.read_text())
+    document["spec"]["figures"] = [{"kind": "time", "title": "In figures", "metrics": ["bygone"]}]
+    noted.write_text(json.dumps(document))
+    said = CliRunner().invoke(command, ["report", str(tmp_path / "bygone"), str(tmp_path / "run")])
+    assert (said.exit_code, said.stderr.strip()) == (
+        1,
+        f"Error: {tmp_path}/bygone cannot be drawn by this version, which does not know 'bygone'",
+    )
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_what_is_kept_of_the_experiments_can_be_replaced() -> None:

@@ -343,3 +343,13 @@ def test_a_run_that_is_resumed_may_lose_as_many_again(plan: Plan, tmp_path: Path
     Starved(one, store, tmp_path, 1024, lambda *_: None).run(resume=True)
     assert [repeat.number for repeat in store.repeats()] == [1]
     assert len(store.document.lost) == LOSSES + 1  # all of them are told
+
+
+def test_ratios_are_coloured_where_they_may_be_trusted(plan: Plan, tmp_path: Path) -> None:
+    """A smoke run's page says that its figures mean nothing."""
+    smoke = make_plan(plan.spec, 2, smoke=True)
+    for its, grade in ((plan, "bad"), (smoke, "")):
+        rows = [row(100, 50, 100)] * its.repeats
+        summary = summarise(tmp_path / str(its.smoke), its, *rows)
+        shown = entry(summary, summary.plan.cells[1], "throughput")
+        assert (shown.ratio, shown.grade) == ("0.50x", grade)

@@ -115,6 +115,45 @@ def test_a_network_that_has_what_its_system_does_not_read_is_refused(
     assert problems(document, tmp_path) == [expected]
 
 
+@pytest.mark.parametrize("flag", ["seed", "json", "warmup", "duration", "costs"])
+@pytest.mark.parametrize(("place", "path"), [("networks", "networks.one"), ("loads", "loads.all")])
+def test_a_flag_that_the_run_decides_is_refused(
+    alone: dict[str, Any], tmp_path: Path, flag: str, place: str, path: str
+) -> None:
+    """The run's own would replace it, and the page would show this one."""
+    document = laid_out(alone, "replicas", place, {"flags": {"batch": 9, flag: "60s"}})
+    (problem,) = problems(document, tmp_path)
+    assert problem.startswith(f"{path}.flags: ")
+    assert f"{flag}: the run decides it, by its timing, its seed and its folder" in problem
+
+
+def test_a_threshold_beside_tenants_is_refused(document: dict[str, Any], tmp_path: Path) -> None:
+    document["networks"]["tiny"] = {"channels": ["alpha", "beta"]}
+    document["loads"]["slow"] = {"tenants": {"alpha": {"part": 0.3, "threshold": 0.3}}}
+    document["arms"][2]["protection"] = {"law": "adaptive", "threshold": 500.0}
+    document["papers"] = []
+    owed = "accepted is none beside load slow, whose tenants have thresholds of their own"
+    assert problems(document, tmp_path) == [f"arms.2.protection.threshold: 500.0: {owed}"]
+    del document["arms"][2]["protection"]["threshold"]
+    load(document, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("consenter", "orderers", "accepted"),
+    [("solo", 3, "1"), ("bft", 3, "4 to 9"), ("zyzzyva", 1, "4 to 9")],
+)
+def test_orderers_of_which_a_consenter_makes_no_network_are_refused(
+    document: dict[str, Any], tmp_path: Path, consenter: str, orderers: int, accepted: str
+) -> None:
+    """Before anything starts: `qioi-ledger init` refuses them when it is their turn."""
+    document["networks"]["tiny"] = {"consenter": consenter, "orderers": orderers}
+    (problem,) = problems(document, tmp_path)
+    assert problem.startswith("networks.tiny: ")
+    assert f"orderers {orderers}: consenter {consenter} has {accepted}" in problem
+    document["networks"]["tiny"]["orderers"] = int(accepted.split()[0])
+    load(document, tmp_path)
+
+
 def test_blocks_of_a_system_without_orderers_are_refused(alone: dict[str, Any], tmp_path: Path) -> None:
     document = laid_out(alone, "mysql", "networks", {"mode": "block", "messages": 10})
     assert [problem.split(":")[0] for problem in problems(document, tmp_path)] == [
