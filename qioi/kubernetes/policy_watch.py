@@ -91,7 +91,8 @@ class PolicyWatch:
             begun = {name: self._reflector(name) for name in sorted(wanted - set(self._followed))}
             self._followed = {name: one for name, one in self._followed.items() if name in wanted} | begun
             for name in gone:
-                self._listed = self._without(name) | dict(self._copies.pop(name, {}))
+                if name in self._copies:  # else nothing newer than the list of all is known
+                    self._listed = self._without(name) | dict(self._copies.pop(name))
             if gone:
                 self._say()  # the same policies, which are no longer looked at all the time
         for reflector in begun.values():

@@ -32,7 +32,8 @@ UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 TOO_MANY = 429
 #: HTTP statuses of a request that is refused for now: no valid token, no right, too late, a conflict.
 FOR_NOW = frozenset({UNAUTHORIZED, FORBIDDEN, 408, 409})
-#: Seconds until a status that was refused for now is written again: rights may be granted.
+#: Most seconds until a status that was refused for now is written again, after :data:`PAUSE` the first time and twice
+#: as many each time. Rights may be granted, and a server that has just started may not know them yet.
 REFUSED_PAUSE = 60.0
 #: Seconds without Events after one has failed: the first time, and at most.
 EVENTS_PAUSE, EVENTS_PAUSE_MAX = 5.0, 60.0
@@ -69,6 +70,7 @@ class Reporter:
         self._events_pause = EVENTS_PAUSE  # seconds that the next failure of an Event costs
         self._events_from = float("-inf")  # the monotonic time of the next Event
         self._problems: dict[str, str] = {}  # by what has it: why its last write failed
+        self._from = float("-inf")  # the monotonic time before which the server wants to be left alone
         self._failed: str | None = None  # the policy that ended the last round, whose write was not answered
         self._told: deque[Telling] = deque()  # from the loop's thread to the correlator in this one
         self._stop = threading.Event()
@@ -135,7 +137,7 @@ class Reporter:
         now, sights = self._clock(), self._sights
         self._take_told()
         self._forget_gone(sights)
-        if self._write_statuses(sights, now) and self._remove_lost(sights, now):
+        if now >= self._from and self._write_statuses(sights, now) and self._remove_lost(sights, now):
             self._post_events()
         self.problem = next(iter(self._problems.values()), None)
 
@@ -173,9 +175,10 @@ class Reporter:
             tried, said.tried = said.tried, True  # before the request: the end may come in its midst
             error = self._try(path, partial(self._apply, path, new))
             if error is None or is_final(error):
-                said.body, said.rows, said.at = new, sight.rows, now
+                said.body, said.rows, said.at, said.pause = new, sight.rows, now, 0.0
             elif is_answered(error):
-                said.again, said.tried = self._clock() + REFUSED_PAUSE, tried
+                said.pause = min(REFUSED_PAUSE, max(PAUSE, 2 * said.pause))
+                said.again, said.tried = self._clock() + said.pause, tried
             else:
                 said.again, self._failed = self._clock() + PAUSE, path  # it may have waited for seconds
                 return False
@@ -205,6 +208,7 @@ class Reporter:
         except ApiError as error:
             if error.status != NOT_FOUND:
                 self._problems[about] = str(error)
+                self._from = self._clock() + error.wait
                 if not is_answered(error) or error.status == UNAUTHORIZED:
                     self._absences.forget()  # nobody else may have been able to write either
                 return error
@@ -233,6 +237,7 @@ class Reporter:
                 self._events.lost(write)
                 return True
             self._problems[EVENTS] = str(error)
+            self._from = self._clock() + error.wait
             log.warning("kubernetes event: %s", error)
             if not is_final(error) and error.status != FORBIDDEN:  # a namespace that ends forbids all new objects
                 self._events.put_off(write)

@@ -253,6 +253,7 @@ class Said:
     """The status last applied to one policy of this uid.
 
     ``at``: when it was applied. ``again``: before when it is not applied again, after a failure. Both are monotonic.
+    ``pause``: the seconds that the last refusal cost; 0 once one was taken.
     ``tried``: whether the server may have applied one, be it that its answer was lost.
     """
 
@@ -260,6 +261,7 @@ class Said:
     rows: tuple[Row, ...] = ()
     at: float = float("-inf")
     again: float = float("-inf")
+    pause: float = 0.0
     uid: str = ""
     tried: bool = False
 

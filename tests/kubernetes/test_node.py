@@ -342,7 +342,7 @@ def test_a_drained_node_has_nothing_left_of_its_pods(daemon: Node, peer: tuple[P
 
 
 def test_a_daemon_that_ends_restores_everything(daemon: Node, peer: tuple[Path, Path]) -> None:
-    """As in a drain, an eviction or an upgrade: its rights and the policies stay."""
+    """As in an eviction or an upgrade: its rights and the policies stay."""
     pod, container = peer
     until(lambda: shares(pod) > 300, "the pod is raised")
     until(lambda: status(daemon).get("components"), "the status tells")

@@ -15,6 +15,7 @@ from k8s_policy_objects import change_policy
 import qioi.kubernetes.policy_watch
 from qioi.kubernetes.client import Api
 from qioi.kubernetes.policy_watch import Looks, PolicyWatch, size
+from qioi.kubernetes.reflector import Reflector
 
 pytestmark = pytest.mark.slow
 NEVER = 3600.0
@@ -109,6 +110,20 @@ def test_what_was_followed_last_stays_known_when_the_last_pod_has_gone(
         watch.follow({f"{namespace}-none"})  # whose list says all policies again
         until(lambda: api.requests["watch", "200"] == 2, "another namespace is watched")
         assert copy.said[f"{namespace}/red"] == 60
+
+
+def test_policies_of_a_namespace_that_was_followed_too_shortly_to_be_listed_stay_known(
+    plane: ControlPlane, namespace: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod that comes back would be without a policy until the next list of all."""
+    monkeypatch.setattr(qioi.kubernetes.policy_watch, "LEAST", NEVER)
+    add(plane, namespace)
+    with watching(api) as (watch, copy):
+        until(lambda: copy.said.get(f"{namespace}/red") == 50, "it is listed")
+        monkeypatch.setattr(Reflector, "start", lambda _: None)  # the server takes its time
+        watch.follow({namespace})
+        watch.follow(())
+        assert copy.said[f"{namespace}/red"] == 50
 
 
 def test_a_server_that_is_away_is_said_and_what_was_found_stays(

@@ -23,21 +23,22 @@ from qioi.kubernetes.reports import PAUSE, Sight, condition, words
 class Site:
     """A node's reporter by a clock of the test's, and a server that refuses what the test has it refuse.
 
-    ``refusals`` are HTTP statuses by a part of the path and query, and each takes ``wait`` seconds; ``asked`` are all
-    requests, with their times.
+    ``refusals`` are HTTP statuses by a part of the path and query. Each takes ``wait`` seconds, and says to come back
+    after ``later`` seconds, if these are any. ``asked`` are all requests, with their times.
     """
 
     def __init__(self, api: Api, refusals: dict[str, int], asked: list[str]) -> None:
         self.refusals, self._asked = refusals, asked
         self.now = self.wait = 0.0
+        self.later = 0
         self.asked: list[tuple[float, str]] = []
         self.reporter = Reporter(api, "n1", lambda: self.now)
 
-    def offer(self, *names: str, nodes: tuple[str, ...] = ()) -> None:
-        """Have policies of these names, with these nodes' entries."""
+    def offer(self, *names: str, nodes: tuple[str, ...] = (), problem: str | None = None) -> None:
+        """Have policies of these names, with these nodes' entries and a problem of this node's."""
         status = {"nodes": [{"name": one, "observedAt": "t"} for one in nodes]}
         judged = judge([{**policy_object(name, channel=name), "status": status} for name in names])
-        by_name = {one.name: Sight("n1", "files", one, None, looked=self.now) for one in judged}
+        by_name = {one.name: Sight("n1", "files", one, None, problem=problem, looked=self.now) for one in judged}
         self.reporter.offer({by_name[name].judged.path: by_name[name] for name in names})
 
     def tell(self, *namespaces: str) -> None:
@@ -74,7 +75,8 @@ def site() -> Iterator[Site]:
             asked.append(self.path)
             status = next((status for part, status in refusals.items() if part in self.path), 200)
             made.now += 0.0 if status == 200 else made.wait
-            self.answer({"message": "so it is"}, status)
+            later = {"Retry_After": str(made.later)} if status != 200 and made.later else {}
+            self.answer({"message": "so it is"}, status, **later)
 
         def do_PATCH(self) -> None:
             self.do_POST()
@@ -107,16 +109,44 @@ def test_of_policies_that_are_gone_nothing_is_kept(site: Site) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 408, 409])
 def test_a_status_that_is_refused_for_now_is_written_later(site: Site, status: int) -> None:
-    """And the others at once."""
+    """Ever more rarely, and the others at once: a channel's rate is forgotten after a minute."""
     site.refusals["/pay/"] = status
     site.offer("pay", "bill")
-    for _ in range(int(REFUSED_PAUSE)):
+    for _ in range(190):
         site.rounds_until(site.now + 1)
         assert f"{status} so it is" in str(site.reporter.problem)
     site.refusals.clear()
-    site.rounds_until(3 * REFUSED_PAUSE)
-    assert (site.times("/pay/"), site.times("/bill/")) == ([1.0, 1.0 + REFUSED_PAUSE], [1.0])
-    assert site.reporter.problem is None
+    site.rounds_until(200)
+    assert site.times("/pay/") == [1.0, 6.0, 16.0, 36.0, 76.0, 76.0 + REFUSED_PAUSE, 76.0 + 2 * REFUSED_PAUSE]
+    assert (site.times("/bill/"), site.reporter.problem) == ([1.0], None)
+
+
+def test_after_a_status_that_was_taken_the_next_refusal_is_the_first_again(site: Site) -> None:
+    site.refusals["/pay/"] = 403
+    site.offer("pay", problem="one")
+    site.rounds_until(20)
+    site.refusals.clear()
+    site.rounds_until(40)
+    site.refusals["/pay/"] = 403
+    site.offer("pay", problem="another")
+    site.rounds_until(50)
+    assert site.times("/pay/") == [1.0, 6.0, 16.0, 36.0, 41.0, 41.0 + PAUSE]
+
+
+@pytest.mark.parametrize(("asked", "again"), [("/pay/", 19.0), ("/events", 18.0)])
+def test_a_server_that_wants_to_be_left_alone_is(site: Site, asked: str, again: float) -> None:
+    """By all that this node would write, for as long as it says; the policy that was refused comes after the others."""
+    site.refusals[asked], site.later = 429, 17
+    site.offer("pay", "bill")
+    site.tell("fab")
+    site.rounds_until(1)
+    before = len(site.asked)
+    site.refusals.clear()
+    site.offer("pay", "bill", "play")
+    site.rounds_until(17)
+    assert len(site.asked) == before
+    site.rounds_until(30)
+    assert (site.times("/play/"), site.times(asked)[-1], site.reporter.problem) == ([18.0], again, None)
 
 
 def test_a_server_that_has_too_much_to_do_is_asked_for_nothing_else(site: Site) -> None:
@@ -260,7 +290,7 @@ def test_of_a_status_that_was_only_refused_the_end_removes_nothing(
     site.offer("pay")
     site.rounds_until(1)
     site.refusals["/pay/"] = 403
-    site.rounds_until(1 + REFUSED_PAUSE)
+    site.rounds_until(1 + PAUSE)
     assert len(site.asked) == 2
     site.refusals.clear()
     site.reporter.close()
