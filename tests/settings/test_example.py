@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -85,9 +84,11 @@ def explanation(key: str) -> str:
 
 
 def test_the_other_examples_are_accepted() -> None:
-    (block,) = re.findall(r"<<'EOF'\n(.*?)\n *EOF", (ROOT / "README.md").read_text(), re.DOTALL)
-    for number, text in enumerate((block, (ROOT / "deploy" / "debian" / "qioi.yaml").read_text())):
-        document = yaml.safe_load(textwrap.dedent(text))
+    """What README has of a channel goes into the package's own file, after the line of the dry run has been removed."""
+    (channel,) = re.findall(r"`(channels: \{.*?\}\})`", (ROOT / "README.md").read_text())
+    package = (ROOT / "deploy" / "debian" / "qioi.yaml").read_text()
+    for number, text in enumerate((package, package.replace("dry_run: true\n", f"{channel}\n"))):
+        document = yaml.safe_load(text)
         config, wrong, _ = sift(FileConfig, document)
         assert config is not None, number
         assert not wrong
