@@ -291,7 +291,8 @@ def _few_orderers(network: NetworkSpec, spec: ExperimentSpec) -> int:
 
 
 def _soon(neighbours: NeighbourSpec) -> NeighbourSpec:
-    return neighbours.model_copy(update={"come": 0.3, "go": 0.9}) if neighbours.come is not None else neighbours
+    """Have them come and go in the window, and stay for most of it: a busy host takes few samples."""
+    return neighbours.model_copy(update={"come": 0.3, "go": 1.7}) if neighbours.come is not None else neighbours
 
 
 def _slow(load: LoadSpec) -> LoadSpec:
