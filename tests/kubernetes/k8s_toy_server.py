@@ -19,13 +19,13 @@ class Quiet(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
-    def answer(self, document: object, status: int = 200, **headers: str) -> None:
-        """Read what was sent, and answer with a document."""
+    def answer(self, document: object, status: int = 200, later: str = "") -> None:
+        """Read what was sent, and answer with a document; ``later`` says when to come back (Retry-After)."""
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         content = json.dumps(document).encode()
         self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
+        if later:
+            self.send_header("Retry-After", later)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)

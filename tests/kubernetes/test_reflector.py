@@ -114,9 +114,7 @@ def refusing(part: str, told: str) -> Iterator[Api]:
             if part not in self.path:
                 self.answer(LIST)
                 return
-            self.send_response(429)
-            self.send_header("Retry-After", told)
-            self.end_headers()
+            self.answer({}, 429, told)
 
     with answering(Answer) as api:
         yield api

@@ -30,7 +30,7 @@ class Site:
     def __init__(self, api: Api, refusals: dict[str, int], asked: list[str]) -> None:
         self.refusals, self._asked = refusals, asked
         self.now = self.wait = 0.0
-        self.later = 0
+        self.later = ""
         self.asked: list[tuple[float, str]] = []
         self.reporter = Reporter(api, "n1", lambda: self.now)
 
@@ -75,8 +75,7 @@ def site() -> Iterator[Site]:
             asked.append(self.path)
             status = next((status for part, status in refusals.items() if part in self.path), 200)
             made.now += 0.0 if status == 200 else made.wait
-            later = {"Retry_After": str(made.later)} if status != 200 and made.later else {}
-            self.answer({"message": "so it is"}, status, **later)
+            self.answer({"message": "so it is"}, status, made.later if status != 200 else "")
 
         def do_PATCH(self) -> None:
             self.do_POST()
@@ -136,7 +135,7 @@ def test_after_a_status_that_was_taken_the_next_refusal_is_the_first_again(site:
 @pytest.mark.parametrize(("asked", "again"), [("/pay/", 19.0), ("/events", 18.0)])
 def test_a_server_that_wants_to_be_left_alone_is(site: Site, asked: str, again: float) -> None:
     """By all that this node would write, for as long as it says; the policy that was refused comes after the others."""
-    site.refusals[asked], site.later = 429, 17
+    site.refusals[asked], site.later = 429, "17"
     site.offer("pay", "bill")
     site.tell("fab")
     site.rounds_until(1)

@@ -87,7 +87,9 @@ def test_the_other_examples_are_accepted() -> None:
     """What README has of a channel goes into the package's own file, after the line of the dry run has been removed."""
     (channel,) = re.findall(r"`(channels: \{.*?\}\})`", (ROOT / "README.md").read_text())
     package = (ROOT / "deploy" / "debian" / "qioi.yaml").read_text()
-    for number, text in enumerate((package, package.replace("dry_run: true\n", f"{channel}\n"))):
+    live = package.replace("dry_run: true\n", f"{channel}\n")
+    assert live != package
+    for number, text in enumerate((package, live)):
         document = yaml.safe_load(text)
         config, wrong, _ = sift(FileConfig, document)
         assert config is not None, number
