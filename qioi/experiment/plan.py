@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from qioi.experiment.errors import SpecError
 from qioi.experiment.scale import scale_arms
 from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, NeighbourSpec, SentenceSpec, Timing
-from qioi.experiment.system import BENCHED, LoadSpec, NetworkSpec
+from qioi.experiment.system import BENCHED, LoadSpec, NetworkSpec, orderers_of
 from qioi.lab.arms import PROBE_SECONDS
 
 #: Seconds to bring a lab up and take it down, and seconds to start and drain a load. On two idle cores the first are 1
@@ -284,10 +284,9 @@ def make_smoke(spec: ExperimentSpec, cores: int, *, paper_size: bool = False) ->
 
 
 def _few_orderers(network: NetworkSpec, spec: ExperimentSpec) -> int:
-    """As many as bear one liar; two where one of them has to follow; one otherwise."""
-    if network.consenter in {"bft", "zyzzyva"}:
-        return 4
-    return 2 if any(arm.neighbours.beside for arm in spec.arms) else 1
+    """The least that the consenter takes, and two where one of them has to follow."""
+    least, _ = orderers_of(network.consenter)
+    return max(least, 2 if any(arm.neighbours.beside for arm in spec.arms) else 1)
 
 
 def _soon(neighbours: NeighbourSpec) -> NeighbourSpec:

@@ -22,8 +22,9 @@ WORKLOADS = {
 }
 #: Systems that are no ledger, and the contracts that they have as tables.
 DATABASES = {"cassandra": ("kv",), "mysql": ("kv", "scm"), "mariadb": ("kv", "scm")}
-#: The least and the most orderers of those consenters of which not every number makes a network.
-ORDERERS = {"solo": (1, 1), "bft": (4, 9), "zyzzyva": (4, 9)}
+#: The most orderers of a network, and the least and the most of those consenters that cannot have any number of them.
+MOST_ORDERERS = 9
+ORDERERS = {"solo": (1, 1), "bft": (4, MOST_ORDERERS), "zyzzyva": (4, MOST_ORDERERS)}
 #: What a run itself tells `qioi-ledger bft-bench`.
 DECIDED = ("seed", "json", "warmup", "duration", "costs")
 #: Systems that are no ledger: `qioi-ledger bft-bench`.
@@ -42,6 +43,11 @@ def _distinct_contracts(names: list[str]) -> list[str]:
     if set(bare) - set(CONTRACTS) or len(set(bare)) < len(bare):
         raise ValueError(f"accepted are {', '.join(CONTRACTS)}, each once")
     return names
+
+
+def orderers_of(consenter: str) -> tuple[int, int]:
+    """Give the least and the most orderers that a network with this consenter may have."""
+    return ORDERERS.get(consenter, (1, MOST_ORDERERS))
 
 
 def _not_decided(flags: dict[str, str | int | float | bool]) -> dict[str, str | int | float | bool]:
@@ -83,7 +89,7 @@ class NetworkSpec(Strict):
     sequencer_memory: bool = False
     orgs: Annotated[int, Field(ge=1, le=20)] = 2
     peers_per_org: Annotated[int, Field(ge=1, le=20)] = 2
-    orderers: Annotated[int, Field(ge=1, le=9)] = 3
+    orderers: Annotated[int, Field(ge=1, le=MOST_ORDERERS)] = 3
     channels: Annotated[list[str], Field(min_length=1), AfterValidator(_distinct_channels)] = ["mychannel"]
     chaincodes: Annotated[list[str], Field(min_length=1), AfterValidator(_distinct_contracts)] = ["smallbank"]
     messages: Annotated[int, Field(ge=1)] | None = None
@@ -101,7 +107,7 @@ class NetworkSpec(Strict):
             raise ValueError("sequencer_memory is of consenter sequencer")
         if self.flags and self.system not in BENCHED:
             raise ValueError(f"flags are of the systems {' and '.join(BENCHED)}")
-        least, most = ORDERERS.get(self.consenter, (1, 9))
+        least, most = orderers_of(self.consenter)
         if self.system == "ledger" and not least <= self.orderers <= most:
             has = f"{least} to {most}" if least < most else f"{least}"
             raise ValueError(f"orderers {self.orderers}: consenter {self.consenter} has {has}")
