@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -327,16 +328,23 @@ def report_of(directory: Path, console: Console) -> bool:
     """Write the page of a run; ``False``: there is nothing to show."""
     from qioi.experiment.page import runs_in, write_report
 
-    try:
+    with drawing("page", directory):
         if not any(Store(folder).repeats() for folder in runs_in(directory)):
             return False
         console.print(f"report: {write_report(directory)}", soft_wrap=True)
         if directory.parent == RESULTS.resolve():
             index_of(directory.parent, console)
         return True
+
+
+@contextlib.contextmanager
+def drawing(what: str, directory: Path) -> Iterator[None]:
+    """Say in one line why what is made of a run cannot be."""
+    try:
+        yield
     except OSError as error:
-        raise LabError(f"the page of {directory} cannot be written: {error}") from error
-    except LookupError as error:  # a run of another version may have metrics that are not there any more
+        raise LabError(f"the {what} of {directory} cannot be written: {error}") from error
+    except KeyError as error:  # this version has dropped or renamed a metric of the run's figures
         raise LabError(f"{directory} cannot be drawn by this version, which does not know {error}") from error
 
 
@@ -344,10 +352,8 @@ def excerpt_of(directory: Path, to: Path, console: Console) -> None:
     """Write what of a run is committed."""
     from qioi.experiment.excerpt import write_excerpt
 
-    try:
+    with drawing("excerpt", directory):
         console.print(f"excerpt: {write_excerpt(directory, to)}", soft_wrap=True)
-    except OSError as error:
-        raise LabError(f"the excerpt of {directory} cannot be written: {error}") from error
 
 
 def report_after(failure: BaseException, directory: Path, console: Console) -> None:

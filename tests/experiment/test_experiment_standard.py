@@ -267,6 +267,8 @@ def test_a_run_whose_metrics_are_not_known_any_more_does_not_hide_the_others(pla
         f"Error: {tmp_path}/bygone cannot be drawn by this version, which does not know 'bygone'",
     )
     assert (tmp_path / "run" / "report.html").exists()
+    kept = CliRunner().invoke(command, ["report", str(tmp_path / "bygone"), "--excerpt", str(tmp_path / "kept")])
+    assert (kept.exit_code, kept.stderr) == (1, said.stderr)
 
 
 def test_what_is_kept_of_the_experiments_can_be_replaced() -> None:
