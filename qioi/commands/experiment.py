@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from qioi.commands.experiment_pages import RESULTS, excerpt_of, index_of, report_after, report_of
 from qioi.commands.experiment_steps import Steps, noted, progress
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
@@ -40,8 +40,6 @@ from qioi.lab.signals import interrupted
 from qioi.lab.systems import LEDGERS
 from qioi.processes.errors import LabError
 
-#: Where runs go by default, each into a folder of its own, with an index over all.
-RESULTS = Path("results", "experiments")
 #: The seed of all random choices, unless another one is asked for.
 SEED = 1
 #: The first port of the ledgers, unless another one is asked for.
@@ -322,54 +320,6 @@ def spelled(error: Exception, name: str, output: Path, directory: Path | None) -
 def seconds_of(plan: Plan) -> float:
     """About how long an experiment takes, all in all."""
     return plan.probe_seconds + plan.repeats * plan.repeat_seconds
-
-
-def report_of(directory: Path, console: Console) -> bool:
-    """Write the page of a run; ``False``: there is nothing to show."""
-    from qioi.experiment.page import runs_in, write_report
-
-    with drawing("page", directory):
-        if not any(Store(folder).repeats() for folder in runs_in(directory)):
-            return False
-        console.print(f"report: {write_report(directory)}", soft_wrap=True)
-        if directory.parent == RESULTS.resolve():
-            index_of(directory.parent, console)
-        return True
-
-
-@contextlib.contextmanager
-def drawing(what: str, directory: Path) -> Iterator[None]:
-    """Say in one line why what is made of a run cannot be."""
-    try:
-        yield
-    except OSError as error:
-        raise LabError(f"the {what} of {directory} cannot be written: {error}") from error
-    except KeyError as error:  # this version has dropped or renamed a metric of the run's figures
-        raise LabError(f"{directory} cannot be drawn by this version, which does not know {error}") from error
-
-
-def excerpt_of(directory: Path, to: Path, console: Console) -> None:
-    """Write what of a run is committed."""
-    from qioi.experiment.excerpt import write_excerpt
-
-    with drawing("excerpt", directory):
-        console.print(f"excerpt: {write_excerpt(directory, to)}", soft_wrap=True)
-
-
-def report_after(failure: BaseException, directory: Path, console: Console) -> None:
-    """Write the page of the finished repeats after a run failed; the run's own error goes first."""
-    try:
-        report_of(directory, console)
-    except LabError as error:
-        if str(error) != str(failure):
-            console.print(str(error), style="red", soft_wrap=True)
-
-
-def index_of(parent: Path, console: Console) -> None:
-    """Write the index over all runs in a folder."""
-    from qioi.experiment.index import write_index
-
-    console.print(f"index: {write_index(parent)}", soft_wrap=True)
 
 
 @command.command()
