@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from qioi.controller.findings.going_back import ANYWHERE, Channels, Cpus, GoingBack, meet
 from qioi.controller.findings.limits import Limit, Reason
-from qioi.controller.findings.tenants import Tenants, tenants_of
+from qioi.controller.findings.minimum import raised
+from qioi.controller.findings.tenants import Tenants, is_stated, tenants_of
 from qioi.controller.laws.need import FOREIGN, IDLE, QUIET, need_of
 from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.levels.placement import KeptBack
@@ -88,6 +89,8 @@ class Contention:
         self._cpus = cpus or os.cpu_count() or 1
         #: Those that are held, and when the CPUs that each may run on were last full.
         self._held: dict[str, float] = {}
+        #: Those whose share in force has been seen.
+        self._seen: set[str] = set()
         self._steps = Steps()
         self._going_back = GoingBack()
         self._kept_back: Mapping[str, KeptBack] = {}
@@ -101,6 +104,7 @@ class Contention:
         """
         self._steps.begin(period.now)
         tenants = tenants_of(period, presumed)
+        self._hold_inherited(period)
         self._going_back.begin(period, tenants, self._held)
         if not (self._held or (period.host is not None and (tenants.below or burning))):
             return Rivals()
@@ -133,6 +137,25 @@ class Contention:
         self._going_back.answer(wants)
         decisions = (want.decision for want in wants)
         self._steps.answer((one.component, 0 if one.component in capped else one.shares) for one in decisions)
+
+    def _hold_inherited(self, period: Period) -> None:
+        """Hold what is first seen raised, where CPUs are full and nothing is foreign: an earlier daemon raised it.
+
+        It did so against tenants, most likely, so that there are to be channels with Ts beside its own.
+        """
+        if period.host is None:
+            return
+        new = (period.forces.keys() & period.delays.keys()) - self._seen
+        self._seen = (self._seen & period.forces.keys()) | new
+        if not new:
+            return
+        inherited = new.intersection(name for name, _ in raised(period))
+        stated = {name for name, owed in period.owed.items() if is_stated(owed)}
+        for one in period.components:
+            load, mine = period.host.of(one.name), stated.intersection(one.channels)
+            full = load.foreign < FOREIGN and not self._has_room(period.now, one.name, load)
+            if one.name in inherited and full and mine and mine != stated:
+                self._held[one.name] = period.now
 
     def _kept(self, forces: Mapping[str, InForce]) -> Rivals:
         """Keep what is held as it is: laws take all waiting for foreign work where the host's load is not known."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 
 from qioi.controller.findings.limits import Limit, Reason
-from qioi.controller.laws.need import IDLE, weight
+from qioi.controller.laws.need import FOREIGN, IDLE, weight
 from qioi.controller.laws.room import LastingRoom
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
@@ -80,8 +80,9 @@ class Minimum:
         seconds = max((one.interval for one in period.delays.values()), default=0.0)
         if self._used is None:
             # Beside shares that are raised already, as after a restart, nobody sees what neighbours would use. Beside
-            # those of pinned components alone it is seen: the other CPUs had room.
-            squeezed = any(name not in host.pinned for name, _ in raised(period))
+            # those of pinned components alone it is seen: the other CPUs had room. Where hardly anything is foreign,
+            # they are raised against tenants.
+            squeezed = host.foreign >= FOREIGN and any(name not in host.pinned for name, _ in raised(period))
             self._used, self._wanted_at = host.foreign, period.now if squeezed else -math.inf
         self._used += weight(seconds, SMOOTH) * (host.foreign - self._used)
         if self._used >= self._hardly:

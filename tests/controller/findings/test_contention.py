@@ -191,6 +191,21 @@ def test_tenants_of_the_least_weights_are_raised_too(tmp_path: Path, weight: int
     assert weights[-1][1] == weight
 
 
+@pytest.mark.parametrize("weight", [1, 2, 3])
+@pytest.mark.parametrize(("red", "blue"), [(60, 40), (56, 43)])
+def test_where_no_weight_is_just_right_both_have_theirs_by_turns(
+    tmp_path: Path, weight: int, red: int, blue: int
+) -> None:
+    owed = {"red": {"threshold": red}, "blue": {"threshold": blue}}
+    site = ToySite(tmp_path, [peer(f"{name}0", f"g/{name}0/container", name) for name in owed], channels=owed)
+    for name in owed:
+        (site.hierarchy.mount / f"g/{name}0" / "cpu.weight").write_text(f"{weight}\n")
+    host = ToyHost(demand={"red0": 2.0, "blue0": 2.0}, noise=0.0)
+    done = [(tenants_run(site, host, "/container", 0.25), site.toy.tps)[1] for _ in range(300)][100:]
+    for name, least in (("red", red), ("blue", blue)):
+        assert sum(one[name] for one in done) / len(done) >= 0.95 * least
+
+
 @pytest.mark.parametrize("blue", [40, 48])
 @pytest.mark.parametrize("inside", ["", "/container"])
 def test_two_tenants_and_nobody_else(tmp_path: Path, blue: int, inside: str) -> None:
@@ -211,6 +226,51 @@ def test_two_tenants_and_nobody_else(tmp_path: Path, blue: int, inside: str) -> 
     assert rates["blue"] >= 0.95 * blue
     reds = [red for red, _ in weights[-60:]]
     assert max(reds) <= 1.1 * min(reds)
+
+
+@pytest.mark.parametrize("inside", ["", "/container"])
+def test_what_was_raised_against_a_tenant_stays_through_a_restart(tmp_path: Path, inside: str) -> None:
+    """With ``on_exit: keep``. Tenants were taken for neighbours that want what they keep, and red stayed short."""
+    owed = {"red": {"threshold": 100}, "blue": {"threshold": 40}}
+    peers = [peer(f"{name}0", f"g/{name}0{inside}", name) for name in owed]
+    site = ToySite(tmp_path, peers, channels=owed, on_exit="keep")
+    host = ToyHost(demand={"red0": 1.2, "blue0": 2.0}, noise=0.02)
+    before = [tenants_run(site, host, inside)[0] for _ in range(100)][-1]
+    assert before > 100
+    site.restart()
+    assert {tenants_run(site, host, inside)[0] for _ in range(50)} == {before}
+
+
+@pytest.mark.parametrize(
+    ("host", "forces", "owed", "held"),
+    [
+        (FULL, {"red0": 2000, "blue0": 1024}, {}, {"red0"}),
+        (FULL, {"red0": 2000, "blue0": 1024, "both": 2000}, {}, {"red0"}),  # the orderer of all is nobody's rival
+        (ROOM, {"red0": 2000}, {}, set()),
+        (HostLoad(0.0, 0.1), {"red0": 2000}, {}, set()),
+        (HostLoad(0.0, 0.1, pinned={"red0": FULL}), {"red0": 2000}, {}, {"red0"}),
+        (FULL, {"red0": 2000}, {"blue": Threshold(100.0, "auto")}, set()),
+        (FULL, {"red0": 2000}, {"red": Threshold(100.0, "auto")}, set()),
+    ],
+)
+def test_what_is_first_seen_raised_where_only_tenants_can_be_why_is_held(
+    host: HostLoad, forces: dict[str, int], owed: dict[str, Threshold], held: set[str]
+) -> None:
+    one = period(120.0, 120.0, host)
+    first = replace(one, forces={name: in_force(share) for name, share in forces.items()}, owed={**one.owed, **owed})
+    assert Contention(cpus=2).step(first, ()).loads.keys() == held
+
+
+def test_what_is_raised_later_is_not_held_for_it() -> None:
+    """It was raised by this daemon: against neighbours that may be gone."""
+    contention = Contention(cpus=2)
+    for share in (1024, 2000):
+        rivals = contention.step(replace(period(120.0, 120.0), forces={"red0": in_force(share)}), ())
+    assert rivals.loads == {}
+    host_unknown = replace(period(120.0, 120.0, None), forces={"blue0": in_force(2000)})
+    assert contention.step(host_unknown, ()).loads == {}
+    known = replace(period(120.0, 120.0), forces={"blue0": in_force(2000)})
+    assert contention.step(known, ()).loads.keys() == {"blue0"}
 
 
 @pytest.mark.parametrize(("share", "capped", "then"), [(11, (), 12), (10, (), 11), (11, ("red0",), 11)])

@@ -12,6 +12,7 @@ from toy_host import ToyHost
 
 from qioi.controller.findings.limits import Limit
 from qioi.controller.findings.minimum import Minimum
+from qioi.controller.laws.need import FOREIGN
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
@@ -93,11 +94,14 @@ def test_what_neighbours_never_wanted_is_not_kept_for_them(short: Beside) -> Non
     assert after == short.run(0.05, 50)
 
 
-def test_neighbours_that_are_met_beside_raised_shares_count_as_wanting_their_part() -> None:
-    """As after a restart with ``on_exit: keep``: they can't show what they would use."""
+@pytest.mark.parametrize(("foreign", "then"), [(0.0, None), (0.03, None), (FOREIGN, 1024), (0.05, 1024)])
+def test_neighbours_that_are_met_beside_raised_shares_count_as_wanting_their_part(
+    foreign: float, then: int | None
+) -> None:
+    """As after a restart with ``on_exit: keep``: they can't show what they would use. Tenants are no neighbours."""
     beside = Beside(0.1, 8000)
     beside.run(None, 2)
-    assert most(beside.run(0.05, 60)) == 1024
+    assert most(beside.run(foreign, 60)) == then
 
 
 def test_what_a_pinned_component_is_raised_against_is_seen_while_the_other_cpus_have_room() -> None:
