@@ -71,6 +71,8 @@ class Resizer:
         self._synced = synced
         self._clock = clock
         self._states = PodStates()
+        #: Until when a server that is busy has asked to be left alone (Retry-After).
+        self._from = float("-inf")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-resizer", daemon=True)
 
@@ -130,7 +132,7 @@ class Resizer:
                 self._thread.join(timeout=ENDING)
             self._api.interrupt(self._thread)  # a round that goes on would have the connection, which others need
             # A thread that still waits has used up the time, and no other one makes a round beside it.
-            while not self._thread.is_alive() and self._is_restoring() and self._clock() < deadline:
+            while not self._thread.is_alive() and self._is_restoring() and max(self._clock(), self._from) < deadline:
                 self.round(self._clock(), SETTLED, deadline)
                 if self._records():
                     time.sleep(0.2)
@@ -158,7 +160,7 @@ class Resizer:
                 log.exception("kubernetes resize")
 
     def round(self, now: float, pause: float = PAUSE, until: float = float("inf")) -> None:
-        """Do what is due for every pod, and for no more of them at ``until``.
+        """Do what is due for every pod: for no more of them at ``until``, or while the server asks to be left alone.
 
         A failed change is tried again after ``pause`` seconds.
         """
@@ -167,7 +169,7 @@ class Resizer:
         pods = self._pods()
         self._take_up(pods)
         for uid in (one.uid for one in self._records()):
-            if self._clock() >= until:
+            if not self._from <= self._clock() < until:
                 return
             pod, state = pods.get(uid), self._states.of(uid)  # what is wanted may have changed since the round began
             record, failed = state.record, state.failed
@@ -299,6 +301,7 @@ class Resizer:
 
     def _fail(self, record: Record, error: ApiError) -> None:
         """Note a failure, and refuse the pod if the server would refuse the same request again."""
+        self._from = self._clock() + error.wait
         state = self._states.of(record.uid)
         if error.status == FORBIDDEN and state.foreign:  # there is nothing that others have to put back
             failed = Failure(self._clock(), FORBIDDEN_PAUSE)

@@ -29,12 +29,13 @@ class Server:
     """Refuses each resize with ``status`` and ``message``, and takes all else.
 
     ``forbidden``: it refuses each change of a pod, and says that there is no right to any.
-    ``untold``: it does not say whether there is.
+    ``untold``: it does not say whether there is. ``later``: when to come back (Retry-After).
     """
 
     def __init__(self) -> None:
         self.status, self.message = INVALID
         self.forbidden = self.untold = False
+        self.later = ""
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def api(server: Server) -> Iterator[Api]:
     class Answer(Quiet, BaseHTTPRequestHandler):
         def do_PATCH(self) -> None:
             status = server.status if self.path.endswith("/resize") else 200
-            self.answer({"message": server.message}, 403 if server.forbidden else status)
+            self.answer({"message": server.message}, 403 if server.forbidden else status, server.later)
 
         def do_POST(self) -> None:
             self.answer({"status": {"allowed": not server.forbidden}}, 503 if server.untold else 200)
@@ -104,6 +105,25 @@ def test_a_restore_that_is_refused_for_good_is_asked_for_ever_more_rarely(
     assert times[:5] == [0.0, PAUSE, 3 * PAUSE, 7 * PAUSE, 15 * PAUSE]
     assert times[-1] - times[-2] == REFUSED_PAUSE
     assert not node.resizer.powerless
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks(
+    api: Api, server: Server, tmp_path: Path, status: int
+) -> None:
+    server.status, server.message, server.later = status, "too many requests, please try again later", "12"
+    node = Node(api, tmp_path, "peer0", "peer1")
+    assert node.times(20.0) == [0.0, 12.0]  # the first answer holds for all pods
+    server.status, server.later = 200, ""
+    assert node.times(30.0)[:2] == [24.0, 24.0]
+
+
+def test_the_end_waits_for_no_server_that_asks_for_longer(api: Api, server: Server, tmp_path: Path) -> None:
+    server.status, server.message, server.later = 503, "shutting down", "60"
+    node = Node(api, tmp_path, "peer0", "peer1")
+    node.leave_in_journal("peer0")
+    node.resizer.close()  # its clock stands still
+    assert node.asked() == 1
 
 
 def test_a_restore_that_is_refused_for_good_is_said_once_for_each_pod(
