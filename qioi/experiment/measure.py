@@ -13,8 +13,9 @@ from pathlib import Path
 
 import yaml
 
+from qioi.experiment.caliper_driver import Caliper
 from qioi.experiment.condense import CellFigures, Evidence, Traces, condense
-from qioi.experiment.drivers import Bundled, Caliper, Drive, Driver, Tenants
+from qioi.experiment.drivers import Bundled, Drive, Driver, Tenants
 from qioi.experiment.kinds import make_neighbours
 from qioi.experiment.neighbours import Neighbours, cap
 from qioi.experiment.orderers_on_disk import flushed

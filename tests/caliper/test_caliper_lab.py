@@ -15,7 +15,8 @@ import pytest
 from ports import free_ports
 from waiting import PATIENCE
 
-from qioi.experiment.drivers import Caliper, Drive, client_metrics
+from qioi.experiment.caliper_driver import Caliper
+from qioi.experiment.drivers import Drive, client_metrics
 from qioi.experiment.spec import Timing
 from qioi.experiment.system import LoadSpec
 from qioi.lab.caliper_files import find_configs

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from qioi.experiment.drivers import Caliper, Drive, caliper_result, client_metrics, starved
+from qioi.experiment.caliper_driver import Caliper, Progress, caliper_result, starved
+from qioi.experiment.drivers import Drive, client_metrics
 from qioi.experiment.spec import Timing
 from qioi.experiment.system import LoadSpec
 from qioi.processes.errors import BusyError, LabError
@@ -26,11 +27,16 @@ ENTRY: dict[str, Any] = {
 TIMING = Timing(warmup=4.0, duration=10.0, cooldown=2.0)
 
 
+def told(*points: tuple[float, int]) -> list[Progress]:
+    """Progress by (epoch seconds, succeeded so far), of a round in which what is submitted succeeds at once."""
+    return [Progress(at, count, count) for at, count in points]
+
+
 def test_warm_up_and_cool_down_are_cut_off_caliper() -> None:
     # 10 tps for the first 4 s, then 100, and 10 again in the cool-down.
     counts = [0, 20, 40, 240, 440, 640, 840, 1040, 1060]
     points = [(98.0 + 2 * index, count) for index, count in enumerate(counts)]
-    found = caliper_result(ENTRY, points, TIMING)
+    found = caliper_result(ENTRY, told(*points), TIMING)
     assert (found.start, found.end) == (104.0, 114.0)
     assert 80 < found.figures.throughput <= 100
     assert (found.figures.p95, found.figures.failed) == (9.0, 2)
@@ -38,11 +44,19 @@ def test_warm_up_and_cool_down_are_cut_off_caliper() -> None:
     assert dict(found.throughput)[1.0] == 100
 
 
+def test_a_round_begins_when_something_is_submitted_however_late_it_succeeds() -> None:
+    """Beside neighbours the window was cut from the first success on, and lay behind the round's end."""
+    progress = [Progress(98.0, 0, 0), Progress(100.0, 40, 0), Progress(110.0, 400, 1), Progress(116.0, 600, 7)]
+    found = caliper_result(ENTRY, progress, TIMING)
+    assert (found.start, found.end) == (104.0, 114.0)
+    assert found.figures.throughput == pytest.approx(7 / 16)
+
+
 def test_what_caliper_forgets_of_a_worker_that_has_ended_is_not_taken_back() -> None:
     """Its progress is of the workers that still run: 2 s before a round's end it may be half of what it was."""
     counts = [0, 20, 40, 240, 440, 640, 840, 420]
     points = [(98.0 + 2 * index, count) for index, count in enumerate(counts)]
-    found = caliper_result(ENTRY, points, TIMING)
+    found = caliper_result(ENTRY, told(*points), TIMING)
     assert min(value for _, value in found.throughput) >= 0
     assert found.figures.throughput == pytest.approx(100, rel=0.19)
 
@@ -59,20 +73,20 @@ def test_counts_around_the_window_stand_for_those_that_caliper_had_no_time_to_te
     points: list[tuple[float, int]], tps: float
 ) -> None:
     """Not the whole round's goodput, of which warm-up and cool-down are a part."""
-    assert caliper_result(ENTRY, points, TIMING).figures.throughput == pytest.approx(tps)
+    assert caliper_result(ENTRY, told(*points), TIMING).figures.throughput == pytest.approx(tps)
 
 
 @pytest.mark.parametrize("points", [[], [(100.0, 50)], [(100.0, 50), (102.0, 90)], [(100.0, 50), (109.0, 700)]])
 def test_a_round_whose_progress_is_not_known_is_measured_again(points: list[tuple[float, int]]) -> None:
     with pytest.raises(BusyError, match="Caliper told"):
-        caliper_result(ENTRY, points, TIMING)
+        caliper_result(ENTRY, told(*points), TIMING)
 
 
 STARVED = {**ENTRY, "succeeded": 0, "failed": 40, "goodput": None, "latency_ms": None, "errors": [{"count": 40}]}
 
 
 def test_a_round_that_committed_nothing_is_a_finding() -> None:
-    found = caliper_result(STARVED, [(98.0, 0), (100.0, 0)], TIMING)
+    found = caliper_result(STARVED, told((98.0, 0), (100.0, 0)), TIMING)
     assert (found.start, found.end) == (102.0, 112.0)
     assert client_metrics(found.figures) == {"throughput": 0.0, "failed": 40.0, "goodput": 0.0}
 
@@ -96,7 +110,7 @@ def test_a_round_that_failed_is_not_one_that_committed_nothing(
 
 def test_a_round_without_latencies_that_has_committed_is_an_error() -> None:
     with pytest.raises(LabError, match="transfer has no latencies: no peers"):
-        caliper_result({**ENTRY, "latency_ms": None, "failure": "no peers"}, [(1.0, 5)], TIMING)
+        caliper_result({**ENTRY, "latency_ms": None, "failure": "no peers"}, told((1.0, 5)), TIMING)
 
 
 def test_each_repeat_has_the_seed_that_its_folder_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +120,7 @@ def test_each_repeat_has_the_seed_that_its_folder_names(tmp_path: Path, monkeypa
         given.extend(command)
         return SimpleNamespace(poll=lambda: 0)
 
-    monkeypatch.setattr("qioi.experiment.drivers.Child", start)
+    monkeypatch.setattr("qioi.experiment.caliper_driver.Child", start)
     spec = LoadSpec(driver="caliper", benchmark="simple", round="transfer", clients=2)
     lab: Any = SimpleNamespace(directory=tmp_path)
     with ExitStack() as stack:
