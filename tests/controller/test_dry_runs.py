@@ -1,10 +1,12 @@
-"""A policy that is a dry run writes nothing by any lever, and costs nobody anything."""
+"""A dry run, of the daemon or of one policy, writes nothing by any lever, and says what it would do."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
+from owed_site import OUTSIDE, OWED
 from toy_daemon import ToySite, peer
 
 from qioi.controller.guard.thread_slices import Counts
@@ -86,3 +88,40 @@ def test_a_dry_run_takes_nothing_of_the_cap(tmp_path: Path) -> None:
         assert site.snapshot.boosts is not None
         assert 0.6 < site.snapshot.boosts.part <= 0.7
     assert weights[0.0] == weights[0.9] > 100
+
+
+def test_a_dry_run_touches_no_level(tmp_path: Path) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels=OWED, dry_run=True)
+    site.toy.tps, site.toy.used = {"red": 25.0}, OUTSIDE
+    site.run(2)
+    assert (site.weight("docker"), site.weight("docker/p")) == (100, 100)
+    assert site.component("peer0").wanted == 4096
+
+
+def test_a_dry_run_says_once_what_it_would_set(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels=OWED, dry_run=True)
+    with caplog.at_level(logging.INFO, logger="qioi"):
+        for tps in (50.0, 49.0, 51.0, 25.0, 99.99, 99.99):
+            site.toy.tps = {"red": tps}
+            site.run(2)
+    assert [one.getMessage() for one in caplog.records] == [
+        "peer0: dry run: would set 1024 -> 3072: A 50.0 < T 100.0 tps, 1024 + 1024*4*0.500: raised",
+        "peer0: dry run: would set 1024 -> 4096: A 25.0 < T 100.0 tps, 1024 + 1024*4*0.750: raised",
+        "peer0: dry run: would set 1024 -> 1024: A 100.0 < T 100.0 tps, 1024 + 1024*4*0.000: raised",
+    ]
+
+
+def test_a_dry_run_says_it_again_of_a_component_that_has_come_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels=OWED, dry_run=True)
+    site.toy.tps = {"red": 50.0}
+    group = site.hierarchy.mount / "docker/p"
+    away = group.with_name("away")
+    with caplog.at_level(logging.INFO, logger="qioi"):
+        site.run(2)
+        group.rename(away)
+        site.run(1)
+        away.rename(group)
+        site.run(2)
+    assert len([one for one in caplog.messages if "dry run: would set 1024 -> 3072" in one]) == 2

@@ -16,16 +16,13 @@ import pytest
 from toy_experiment import HOST, figures, filled, load, row
 from waiting import PATIENCE
 
-from qioi.experiment import catalogue
 from qioi.experiment.charts import lines
 from qioi.experiment.errors import SpecError
 from qioi.experiment.index import write_index
-from qioi.experiment.method import SETTLED, settles
 from qioi.experiment.page import write_report
 from qioi.experiment.plan import Plan, make_plan
 from qioi.experiment.store import Store
 from qioi.experiment.summary import Summary
-from qioi.experiment.verdicts import finely
 
 pytestmark = pytest.mark.slow  # each draws a report with all of its pictures
 
@@ -298,12 +295,6 @@ def test_a_run_that_was_shortened_says_so(document: dict[str, Any], tmp_path: Pa
     assert (backlog in said[0], backlog in said[1]) == (False, True)
 
 
-@pytest.mark.parametrize("name", catalogue.names())
-def test_every_bundled_experiment_lets_the_neighbours_coming_settle(name: str) -> None:
-    plan = make_plan(catalogue.find(name), 2)
-    assert all(cell.timing.settling >= SETTLED for cell in plan.cells if settles(cell))
-
-
 def test_a_lost_repeat_is_said(report: Path) -> None:
     store = Store(report.parent / "toy")
     store.keep("lost", ["0 samples in a window of 20 s"])
@@ -401,8 +392,3 @@ def test_kinds_of_operations_are_shown_as_boxes(document: dict[str, Any], tmp_pa
     assert "insert, ms" in text
     assert text.count(">none<") == 5  # of the six boxes, five kinds had no operation
     assert "mathdefault" not in text
-
-
-def test_a_goals_ratio_has_three_decimals_where_they_say_something() -> None:
-    spelled = [finely(ratio) for ratio in (0.9496, 1.4999, 2.345, 0.0421, 0.0004, 1e-6)]
-    assert spelled == ["0.950x", "1.500x", "2.3x", "0.042x", "0.0004x", "under 0.0001x"]

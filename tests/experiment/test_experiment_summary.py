@@ -21,6 +21,7 @@ from qioi.experiment.session import LOSSES, Session, repeat_label
 from qioi.experiment.store import Store, asked
 from qioi.experiment.summary import Spread, Summary, as_json, judge, write_csv
 from qioi.experiment.tables import entry
+from qioi.experiment.verdicts import finely
 from qioi.processes.errors import BusyError
 
 
@@ -353,3 +354,8 @@ def test_ratios_are_coloured_where_they_may_be_trusted(plan: Plan, tmp_path: Pat
         summary = summarise(tmp_path / str(its.smoke), its, *rows)
         shown = entry(summary, summary.plan.cells[1], "throughput")
         assert (shown.ratio, shown.grade) == ("0.50x", grade)
+
+
+def test_a_goals_ratio_has_three_decimals_where_they_say_something() -> None:
+    spelled = [finely(ratio) for ratio in (0.9496, 1.4999, 2.345, 0.0421, 0.0004, 1e-6)]
+    assert spelled == ["0.950x", "1.500x", "2.3x", "0.042x", "0.0004x", "under 0.0001x"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from qioi.experiment import catalogue
+from qioi.experiment.method import SETTLED, settles
+from qioi.experiment.plan import make_plan
 from qioi.experiment.standard import at_standard
 from qioi.lab.arms import BLOCK
 
@@ -34,3 +36,9 @@ def test_a_window_has_whole_timers_where_too_few_clients_fill_a_block(name: str)
             if network.mode == "block" and load.clients is not None and load.clients < (network.messages or BLOCK)
         }
         assert [duration % timer for timer in timers if timer] == [0.0] * len(timers)
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_bundled_experiment_lets_the_neighbours_coming_settle(name: str) -> None:
+    plan = make_plan(catalogue.find(name), 2)
+    assert all(cell.timing.settling >= SETTLED for cell in plan.cells if settles(cell))
