@@ -117,9 +117,11 @@ def main(words: list[str]) -> int:
     from guard_mutants import GUARD
     from law_mutants import LAWS
     from lever_mutants import LEVERS
+    from tenant_mutants import CONTENDERS
     from trial_mutants import TRIALS
 
-    chosen = [one for one in (*LAWS, *TRIALS, *GUARD, *LEVERS) if not words or any(word in one.name for word in words)]
+    known = (*LAWS, *TRIALS, *CONTENDERS, *GUARD, *LEVERS)
+    chosen = [one for one in known if not words or any(word in one.name for word in words)]
     with tempfile.TemporaryDirectory(prefix="qioi-mutants-") as name:
         folder = Path(name)
         copy(folder)

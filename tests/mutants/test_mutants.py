@@ -8,11 +8,12 @@ from guard_mutants import GUARD
 from law_mutants import LAWS
 from lever_mutants import LEVERS
 from mutants import REPOSITORY
+from tenant_mutants import CONTENDERS
 from trial_mutants import TRIALS
 
 
 def test_each_stands_once_in_its_file_and_has_a_name_of_its_own() -> None:
-    mutants = [*GUARD, *LEVERS, *LAWS, *TRIALS]
+    mutants = [*GUARD, *LEVERS, *LAWS, *TRIALS, *CONTENDERS]
     for mutant in mutants:
         mutated = mutant.mutated((REPOSITORY / mutant.file).read_text())
         assert ast.parse(mutated).body, mutant.name  # where it is no program, no test runs

@@ -1,0 +1,97 @@
+"""Mistakes of what decides between tenants, and of what neighbours keep."""
+
+from __future__ import annotations
+
+from mutants import Sources
+
+TENANTS = Sources(
+    "controller/findings", tuple(f"tests/controller/findings/test_{name}.py" for name in ("contention", "going_back"))
+).mutants
+
+CONTENTION = TENANTS(
+    "contention.py",
+    (
+        "contention: it looks at a host with room",
+        "            if self._has_room(period.now, one.name, load):",
+        "            if False:",
+    ),
+    ("contention: a moment's room is room", "room = (load.lasting or load).idle > IDLE", "room = load.idle > IDLE"),
+    ("contention: a moment of room lets go", "elif now - self._held[name] >= ROOM_FOR:", "else:"),
+    ("contention: tenants come before foreign work", "alone = load.foreign < FOREIGN", "alone = True"),
+    (
+        "contention: who sends less than its own is raised",
+        "starves = lacks and need_of(all_beside.period.delays[one.name], None) > QUIET",
+        "starves = lacks",
+    ),
+    (
+        "contention: nothing is held",
+        "        if given:\n            self._held[one.name] = all_beside.period.now\n",
+        "",
+    ),
+    (
+        "contention: a step is taken before the level is known",
+        "if force.placement.kept_back and not its.waits:",
+        "if not its.waits:",
+    ),
+    (
+        "contention: who waits for others to go back is raised",
+        "if force.placement.kept_back and not its.waits:",
+        "if force.placement.kept_back:",
+    ),
+    ("contention: each step is a whole one", "max(LEAST, its.spare))", "1.0)"),
+    ("contention: what is in a group is counted twice", "own[around] = max(0.0, own[around] - cores[name])", "pass"),
+    (
+        "contention: one with a channel in common is a rival",
+        "if set(channels).isdisjoint(mine):\n            sums",
+        "if True:\n            sums",
+    ),
+    (
+        "contention: whoever is inherited is held",
+        "if one.name in inherited and full and mine and mine != stated:",
+        "if one.name in inherited and full:",
+    ),
+    (
+        "contention: what is raised later is held as well",
+        "inherited = new.intersection(name for name, _ in raised(period))",
+        "inherited = {name for name, _ in raised(period)}",
+    ),
+    (
+        "contention: nothing inherited is held",
+        "                self._held[one.name] = period.now\n",
+        "                pass\n",
+    ),
+)
+GOING_BACK = TENANTS(
+    "going_back.py",
+    ("going back: who lacks as much goes back", "most = max(0.0, lacks - LESS)", "most = max(0.0, lacks)"),
+    ("going back: who serves a channel of mine goes back", "if set(theirs).isdisjoint(mine)}", "}"),
+    ("going back: wherever it runs", "if place[0] in better and meet(place[1], cpus)]", "if place[0] in better]"),
+    ("going back: a dry run holds others up", "(want.shown or decision.shares > most)", "(decision.shares > most)"),
+    ("going back: who goes no further holds others up", "(want.shown or decision.shares > most)", "want.shown"),
+    ("going back: who rests is never asked again", "if period.now - firm.at < AGAIN}", "}"),
+    (
+        "going back: a share of somebody else's counts",
+        "or force.foreign or force.taken or force.problem:",
+        "or force.problem:",
+    ),
+)
+MINIMUM = Sources("controller/findings", ("tests/controller/findings/test_minimum.py",)).mutants(
+    "minimum.py",
+    ("minimum: tenants count as neighbours", "host.foreign >= FOREIGN and any(", "any("),
+    ("minimum: neighbours beside raised shares want nothing", "period.now if squeezed else -math.inf", "-math.inf"),
+    (
+        "minimum: pinned components squeeze",
+        "any(name not in host.pinned for name, _ in raised(period))",
+        "any(raised(period))",
+    ),
+    ("minimum: all neighbours want it", "if period.now - self._wanted_at <= FORGET:", "if True:"),
+    ("minimum: nothing goes on again", "most * ON**seconds", "most"),
+    (
+        "minimum: it goes below what was found",
+        "max(force.original, LAG * force.share, most)",
+        "max(LAG * force.share, most)",
+    ),
+    ("minimum: no share lags", "max(force.original, LAG * force.share, most)", "max(force.original, most)"),
+    ("minimum: a moment of room forgets all", "if self._room.step(period.now, room) or (", "if room or ("),
+)
+CONTENDERS = [*CONTENTION, *GOING_BACK, *MINIMUM]
