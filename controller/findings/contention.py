@@ -89,8 +89,9 @@ class Contention:
         self._cpus = cpus or os.cpu_count() or 1
         #: Those that are held, and when the CPUs that each may run on were last full.
         self._held: dict[str, float] = {}
-        #: Those whose share in force has been seen.
+        #: Those whose share in force has been seen, and when those were that were raised by then.
         self._seen: set[str] = set()
+        self._inherited: dict[str, float] = {}
         self._steps = Steps()
         self._going_back = GoingBack()
         self._kept_back: Mapping[str, KeptBack] = {}
@@ -141,21 +142,26 @@ class Contention:
     def _hold_inherited(self, period: Period) -> None:
         """Hold what is first seen raised, where CPUs are full and nothing is foreign: an earlier daemon raised it.
 
-        It did so against tenants, most likely, so that there are to be channels with Ts beside its own.
+        It did so against tenants, most likely, so that there are to be channels with Ts beside its own. Its law lets go
+        of it after as long as is looked at it here: one period may have a moment of foreign work.
         """
         if period.host is None:
             return
+        now = period.now
         new = (period.forces.keys() & period.delays.keys()) - self._seen
+        if new:
+            self._inherited |= {name: now for name, _ in raised(period) if name in new}
         self._seen = (self._seen & period.forces.keys()) | new
-        if not new:
+        if not self._inherited:
             return
-        inherited = new.intersection(name for name, _ in raised(period))
         stated = {name for name, owed in period.owed.items() if is_stated(owed)}
         for one in period.components:
-            load, mine = period.host.of(one.name), stated.intersection(one.channels)
-            full = load.foreign < FOREIGN and not self._has_room(period.now, one.name, load)
-            if one.name in inherited and full and mine and mine != stated:
-                self._held[one.name] = period.now
+            if one.name in self._inherited and 0 < len(stated.intersection(one.channels)) < len(stated):
+                load = period.host.of(one.name)
+                if load.foreign < FOREIGN and not self._has_room(now, one.name, load):
+                    self._held[one.name] = now
+        waiting = self._inherited.items()
+        self._inherited = {name: at for name, at in waiting if name not in self._held and now - at < ROOM_FOR}
 
     def _kept(self, forces: Mapping[str, InForce]) -> Rivals:
         """Keep what is held as it is: laws take all waiting for foreign work where the host's load is not known."""
@@ -167,13 +173,14 @@ class Contention:
         return Rivals({}, limits, {group: by._replace(is_raised=False) for group, by in self._kept_back.items()})
 
     def _parts(self, period: Period) -> list[Component]:
-        """Give the components that others may keep back; let go of those that are gone."""
+        """Give the components that others may keep back; let go of what is gone, or of whose channels none has a T."""
         if period.components is not self._components:
             self._components, self._outer = period.components, outer_ones(period.components)
-        parts = [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
-        names = {one.name for one in parts}
-        self._held = {name: full for name, full in self._held.items() if name in names}
-        return parts
+        if self._held:
+            stated = {name for name, owed in period.owed.items() if is_stated(owed)}
+            names = {one.name for one in period.components if not stated.isdisjoint(one.channels)}
+            self._held = {name: full for name, full in self._held.items() if name in names}
+        return [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]
 
     def _look_at(self, one: Component, load: HostLoad, cpus: Cpus, all_beside: Beside) -> KeptDown | None:
         """Say how others of the ledger keep one back whose CPUs are full; ``None``: not at all."""

@@ -5,7 +5,8 @@ part of a full host, raised components go back a little in each period; and whil
 is raised further. What a component has come to then is the most that it may have until they have plenty.
 
 Neighbours that never wanted that much do not count as kept short: the ledger may have what they leave. Those that are
-met beside shares that are raised already count as wanting it.
+met beside shares that are raised already count as wanting it. Those that take hardly anything, although all is back at
+what it was found with, are gone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from qioi.controller.laws.need import FOREIGN, IDLE, weight
 from qioi.controller.laws.room import LastingRoom
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.model import HostLoad
+from qioi.model import MAX_SHARES, HostLoad
 
 #: Time constant in s of what neighbours use; seconds after which it is forgotten that they have used more.
 SMOOTH, FORGET = 3.0, 300.0
@@ -55,6 +56,8 @@ class Minimum:
         """Forget the neighbours and what components may have beside them."""
         self._used: float | None = None
         self._wanted_at = -math.inf
+        #: When it is judged whether neighbours that were met beside raised shares are any.
+        self._judged_at = math.inf
         self._most: dict[str, float] = {}
 
     def step(self, period: Period) -> dict[str, Limit]:
@@ -80,14 +83,19 @@ class Minimum:
         seconds = max((one.interval for one in period.delays.values()), default=0.0)
         if self._used is None:
             # Beside shares that are raised already, as after a restart, nobody sees what neighbours would use. Beside
-            # those of pinned components alone it is seen: the other CPUs had room. Where hardly anything is foreign,
-            # they are raised against tenants.
-            squeezed = host.foreign >= FOREIGN and any(name not in host.pinned for name, _ in raised(period))
-            self._used, self._wanted_at = host.foreign, period.now if squeezed else -math.inf
+            # those of pinned components alone it is seen: the other CPUs had room.
+            squeezed = any(name not in host.pinned for name, _ in raised(period))
+            self._used, self._judged_at = host.foreign, period.now + SMOOTH if squeezed else math.inf
         self._used += weight(seconds, SMOOTH) * (host.foreign - self._used)
-        if self._used >= self._hardly:
+        are_met = False
+        if period.now >= self._judged_at:
+            # Where hardly anything is foreign, the shares are raised against tenants.
+            are_met, self._judged_at = self._used >= FOREIGN, math.inf
+        if are_met or self._used >= self._hardly:
             self._wanted_at = period.now
-        if period.now - self._wanted_at <= FORGET:
+        if self._most and self._used < FOREIGN and not any(raised(period)):
+            self._forget()  # they do not take what all of it was given back for: they are gone
+        elif period.now - self._wanted_at <= FORGET:
             self._move(period, seconds, self._used)
 
     def _move(self, period: Period, seconds: float, used: float) -> None:
@@ -95,7 +103,8 @@ class Minimum:
         if used >= self._plenty:
             self._most = {}
         elif used >= self._hardly:
-            self._most = {name: most * ON**seconds for name, most in self._most.items()}
+            factor = ON ** min(seconds, FORGET)
+            self._most = {name: min(MAX_SHARES, most * factor) for name, most in self._most.items()}
         else:
             factor = BACK**seconds if used < self.part else 1.0
             for name, force in raised(period):

@@ -18,15 +18,20 @@ LESS = 0.1
 class Tenants(Struct, frozen=True):
     """By channel, what it lacks as a part of its T, at most 0 where it has its T; and those known to do less.
 
-    Channels of which that is not known are missing.
+    Channels of which that is not known are missing. To those in ``silent`` nobody sends.
     """
 
     short: Mapping[str, float]
     below: frozenset[str]
+    silent: frozenset[str] = frozenset()
 
     def worst(self, channels: Iterable[str]) -> float:
-        """Give what that one of these channels lacks which lacks most; all of its T where that is not known."""
-        return max((self.short.get(name, 1.0) for name in channels), default=1.0)
+        """Give what that one of these channels lacks which lacks most; all of its T where that is not known.
+
+        A silent channel lacks nothing beside one that is sent to.
+        """
+        sent_to = [name for name in channels if name not in self.silent] or channels
+        return max((self.short.get(name, 1.0) for name in sent_to), default=1.0)
 
     def have_theirs(self, channels: Iterable[str]) -> bool:
         """Whether these are channels, and all known to have what they are owed."""
@@ -37,7 +42,9 @@ def tenants_of(period: Period, presumed: Container[str]) -> Tenants:
     """Look at all channels; those in ``presumed`` make no commits, but are taken to be sent to."""
     seen = {name: see(period, name, presumed) for name, one in period.owed.items() if is_stated(one)}
     short = {name: lacks for name, one in seen.items() if (lacks := shortfall(one)) is not None}
-    return Tenants(short, frozenset(name for name, one in seen.items() if is_active(one) and is_below(one)))
+    active = {name for name, one in seen.items() if is_active(one)}
+    below = frozenset(name for name in active if is_below(seen[name]))
+    return Tenants(short, below, frozenset(short.keys() - active))
 
 
 def is_stated(owed: Threshold) -> bool:

@@ -46,19 +46,27 @@ CONTENTION = TENANTS(
         "if True:\n            sums",
     ),
     (
-        "contention: whoever is inherited is held",
-        "if one.name in inherited and full and mine and mine != stated:",
-        "if one.name in inherited and full:",
+        "contention: what has no T is held where inherited",
+        "and 0 < len(stated.intersection(one.channels)) < len(stated):",
+        "and len(stated.intersection(one.channels)) < len(stated):",
     ),
     (
-        "contention: what is raised later is held as well",
-        "inherited = new.intersection(name for name, _ in raised(period))",
-        "inherited = {name for name, _ in raised(period)}",
+        "contention: what serves all is held where inherited",
+        "and 0 < len(stated.intersection(one.channels)) < len(stated):",
+        "and len(stated.intersection(one.channels)):",
     ),
+    ("contention: what is raised later is held as well", "raised(period) if name in new}", "raised(period)}"),
+    ("contention: what is inherited is looked at for good", "and now - at < ROOM_FOR}", "}"),
+    ("contention: what is inherited is looked at once", "and now - at < ROOM_FOR}", "and now - at < 0}"),
     (
         "contention: nothing inherited is held",
-        "                self._held[one.name] = period.now\n",
-        "                pass\n",
+        "                    self._held[one.name] = now\n",
+        "                    pass\n",
+    ),
+    (
+        "contention: what has no T any longer is held",
+        "names = {one.name for one in period.components if not stated.isdisjoint(one.channels)}",
+        "names = {one.name for one in period.components}",
     ),
 )
 GOING_BACK = TENANTS(
@@ -77,15 +85,41 @@ GOING_BACK = TENANTS(
 )
 MINIMUM = Sources("controller/findings", ("tests/controller/findings/test_minimum.py",)).mutants(
     "minimum.py",
-    ("minimum: tenants count as neighbours", "host.foreign >= FOREIGN and any(", "any("),
-    ("minimum: neighbours beside raised shares want nothing", "period.now if squeezed else -math.inf", "-math.inf"),
+    (
+        "minimum: tenants count as neighbours",
+        "are_met, self._judged_at = self._used >= FOREIGN, math.inf",
+        "are_met, self._judged_at = True, math.inf",
+    ),
+    (
+        "minimum: neighbours beside raised shares want nothing",
+        "are_met, self._judged_at = self._used >= FOREIGN, math.inf",
+        "are_met, self._judged_at = False, math.inf",
+    ),
+    ("minimum: a moment of foreign work is judged", "period.now + SMOOTH if squeezed", "period.now if squeezed"),
+    (
+        "minimum: neighbours are never gone",
+        "if self._most and self._used < FOREIGN and not any(raised(period)):",
+        "if False:",
+    ),
+    (
+        "minimum: neighbours are gone before all is back",
+        "self._used < FOREIGN and not any(raised(period)):",
+        "self._used < FOREIGN:",
+    ),
+    (
+        "minimum: neighbours that get little are gone",
+        "if self._most and self._used < FOREIGN and not",
+        "if self._most and not",
+    ),
+    ("minimum: what goes on has no bound", "min(MAX_SHARES, most * factor)", "most * factor"),
+    ("minimum: a long period has no bound", "ON ** min(seconds, FORGET)", "ON**seconds"),
     (
         "minimum: pinned components squeeze",
         "any(name not in host.pinned for name, _ in raised(period))",
         "any(raised(period))",
     ),
     ("minimum: all neighbours want it", "if period.now - self._wanted_at <= FORGET:", "if True:"),
-    ("minimum: nothing goes on again", "most * ON**seconds", "most"),
+    ("minimum: nothing goes on again", "most * factor)", "most)"),
     (
         "minimum: it goes below what was found",
         "max(force.original, LAG * force.share, most)",
@@ -94,4 +128,18 @@ MINIMUM = Sources("controller/findings", ("tests/controller/findings/test_minimu
     ("minimum: no share lags", "max(force.original, LAG * force.share, most)", "max(force.original, most)"),
     ("minimum: a moment of room forgets all", "if self._room.step(period.now, room) or (", "if room or ("),
 )
-CONTENDERS = [*CONTENTION, *GOING_BACK, *MINIMUM]
+STATED = Sources("controller/findings", ("tests/controller/findings/test_tenants.py",)).mutants(
+    "tenants.py",
+    (
+        "tenants: a silent channel lacks its T",
+        "[name for name in channels if name not in self.silent] or channels",
+        "channels",
+    ),
+    (
+        "tenants: what is silent alone lacks nothing",
+        "if name not in self.silent] or channels",
+        "if name not in self.silent]",
+    ),
+    ("tenants: a learned T is stated", "return bool(owed.value) and owed.source != AUTO", "return bool(owed.value)"),
+)
+CONTENDERS = [*CONTENTION, *GOING_BACK, *MINIMUM, *STATED]

@@ -32,6 +32,8 @@ def test_what_the_other_tenant_uses_is_foreign_to_the_one_below_its_threshold() 
     assert seen(period(50.0, 150.0)) == {"red0": 0.4}
     assert seen(period(150.0, 50.0)) == {"blue0": 0.4}
     assert seen(period(50.0, 100.0)) == {"red0": 0.4}  # just what it is owed
+    moment = HostLoad(0.5, 0.0, lasting=FULL)
+    assert seen(period(50.0, 150.0, moment)) == {"red0": 0.4}  # room for a moment is none
 
 
 @pytest.mark.parametrize(
@@ -261,11 +263,33 @@ def test_what_is_first_seen_raised_where_only_tenants_can_be_why_is_held(
     assert Contention(cpus=2).step(first, ()).loads.keys() == held
 
 
+@pytest.mark.parametrize(("moments", "held"), [(1, {"red0"}), (4, set())])
+def test_a_moment_of_foreign_work_does_not_hide_what_is_inherited(moments: int, held: set[str]) -> None:
+    contention, first = Contention(cpus=2), replace(period(120.0, 120.0), forces={"red0": in_force(2000)})
+    for now in range(int(ROOM_FOR) + 2):
+        host = HostLoad(0.0, 0.1) if now < moments else FULL
+        rivals = contention.step(replace(first, now=float(now), host=host), ())
+    assert rivals.loads.keys() == held
+
+
+def test_a_period_without_a_reading_lets_go_of_nothing() -> None:
+    one = period(100.0, 99.0)
+    unread = replace(one, delays={name: read for name, read in one.delays.items() if name != "red0"})
+    assert seen(period(50.0, 150.0), unread, one) == {"red0": 0.04}
+
+
+@pytest.mark.parametrize("owed", [Threshold(100.0, "auto"), Threshold(None, "none")])
+def test_what_nothing_is_stated_for_any_longer_is_held_no_longer(owed: Threshold) -> None:
+    """After a reload. It kept what it had been raised to, however little the other one then had."""
+    after = replace(period(100.0, 50.0), owed={"red": owed, "blue": Threshold(100.0, "configuration")})
+    assert seen(period(50.0, 150.0), after) == {}
+
+
 def test_what_is_raised_later_is_not_held_for_it() -> None:
     """It was raised by this daemon: against neighbours that may be gone."""
     contention = Contention(cpus=2)
-    for share in (1024, 2000):
-        rivals = contention.step(replace(period(120.0, 120.0), forces={"red0": in_force(share)}), ())
+    for forces in ({"red0": in_force(1024)}, {"red0": in_force(2000), "both": in_force(1024)}):
+        rivals = contention.step(replace(period(120.0, 120.0), forces=forces), ())
     assert rivals.loads == {}
     host_unknown = replace(period(120.0, 120.0, None), forces={"blue0": in_force(2000)})
     assert contention.step(host_unknown, ()).loads == {}

@@ -16,7 +16,7 @@ from qioi.controller.laws.need import FOREIGN
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.model import DelayReading, HostLoad
+from qioi.model import MAX_SHARES, DelayReading, HostLoad
 
 HERE = Placement(("g",), "")
 DELAYS = {"a": DelayReading("a", 0.5, 0.5, 10, 1.0)}
@@ -102,6 +102,40 @@ def test_neighbours_that_are_met_beside_raised_shares_count_as_wanting_their_par
     beside = Beside(0.1, 8000)
     beside.run(None, 2)
     assert most(beside.run(foreign, 60)) == then
+
+
+def test_a_moment_of_foreign_work_makes_no_neighbours_of_tenants() -> None:
+    """A service that starts, in the first period after a restart."""
+    beside = Beside(0.1, 8000)
+    beside.run(0.05, 1)
+    assert not beside.run(0.01, 60)
+
+
+def test_neighbours_that_have_left_a_host_that_stays_full_are_forgotten(short: Beside) -> None:
+    """Tenants fill it at once. Nobody takes what is given back, so that neighbours are gone once all of it is."""
+    beside = short
+    beside.run(0.0, 60)
+    assert beside.limits == {}
+    assert beside.share == 8000
+    assert not beside.run(0.0, 400)
+
+
+def test_neighbours_that_get_little_at_what_was_found_are_kept_in_mind(short: Beside) -> None:
+    assert most(short.run(0.05, 60)) == 1024
+    assert most(short.run(0.05, 200)) == 1024
+
+
+@pytest.mark.parametrize("seconds", [1.0, 1e6])
+def test_what_goes_on_has_a_bound(seconds: float) -> None:
+    """It grew for hours, up to an OverflowError that ended the daemon; after a period of days at once."""
+    minimum, now = Minimum(0.1), 0.0
+    for count, foreign in ((10, 0.5), (20, 0.05), (30_000, 0.2)):
+        for _ in range(count if seconds == 1.0 else min(count, 20)):
+            now += (each := 1.0 if foreign != 0.2 else seconds)
+            forces = {"a": InForce(4000, 1024, HERE)}
+            delays = {"a": replace(DELAYS["a"], interval=each)}
+            limits = minimum.step(Period(now, (), delays=delays, host=HostLoad(0.0, foreign), forces=forces))
+    assert most(limits) == MAX_SHARES
 
 
 def test_what_a_pinned_component_is_raised_against_is_seen_while_the_other_cpus_have_room() -> None:

@@ -8,6 +8,7 @@ from toy_tenants import period
 
 from qioi.controller.findings.tenants import Tenants, tenants_of
 from qioi.controller.laws.thresholds import Threshold
+from qioi.model import ChannelReading
 
 SOME = Tenants({"red": 0.5, "blue": -0.25, "green": 0.0, "grey": -3.0}, frozenset({"red"}))
 
@@ -15,6 +16,18 @@ SOME = Tenants({"red": 0.5, "blue": -0.25, "green": 0.0, "grey": -3.0}, frozense
 def test_only_channels_whose_rates_and_numbers_are_known_are_tenants() -> None:
     one = replace(period(50.0, None), owed={**period(0, 0).owed, "learned": Threshold(10.0, "auto")})
     assert tenants_of(one, ()) == Tenants({"red": 0.5}, frozenset({"red"}))
+
+
+@pytest.mark.parametrize(("presumed", "worst"), [((), -0.5), (("quiet",), 1.0)])
+def test_a_channel_that_nobody_sends_to_lacks_nothing_beside_one_that_is_sent_to(
+    presumed: tuple[str, ...], worst: float
+) -> None:
+    one = period(50.0, 150.0)
+    channels = {**one.channels, "quiet": ChannelReading("quiet", 0.0, 60.0)}
+    owed = {**one.owed, "quiet": Threshold(10.0, "configuration")}
+    tenants = tenants_of(replace(one, channels=channels, owed=owed), presumed)
+    assert tenants.worst(("blue", "quiet")) == worst
+    assert tenants.worst(("quiet",)) == 1.0
 
 
 @pytest.mark.parametrize(
