@@ -156,7 +156,7 @@ class Contention:
             return
         stated = {name for name, owed in period.owed.items() if is_stated(owed)}
         for one in period.components:
-            if one.name in self._inherited and 0 < len(stated.intersection(one.channels)) < len(stated):
+            if one.name in self._inherited and not stated.issubset(one.channels):
                 load = period.host.of(one.name)
                 if load.foreign < FOREIGN and not self._has_room(now, one.name, load):
                     self._held[one.name] = now

@@ -45,16 +45,7 @@ CONTENTION = TENANTS(
         "if set(channels).isdisjoint(mine):\n            sums",
         "if True:\n            sums",
     ),
-    (
-        "contention: what has no T is held where inherited",
-        "and 0 < len(stated.intersection(one.channels)) < len(stated):",
-        "and len(stated.intersection(one.channels)) < len(stated):",
-    ),
-    (
-        "contention: what serves all is held where inherited",
-        "and 0 < len(stated.intersection(one.channels)) < len(stated):",
-        "and len(stated.intersection(one.channels)):",
-    ),
+    ("contention: what serves all is held where inherited", " and not stated.issubset(one.channels):", ":"),
     ("contention: what is raised later is held as well", "raised(period) if name in new}", "raised(period)}"),
     ("contention: what is inherited is looked at for good", "and now - at < ROOM_FOR}", "}"),
     ("contention: what is inherited is looked at once", "and now - at < ROOM_FOR}", "and now - at < 0}"),

@@ -253,6 +253,7 @@ def test_what_was_raised_against_a_tenant_stays_through_a_restart(tmp_path: Path
         (HostLoad(0.0, 0.1, pinned={"red0": FULL}), {"red0": 2000}, {}, {"red0"}),
         (FULL, {"red0": 2000}, {"blue": Threshold(100.0, "auto")}, set()),
         (FULL, {"red0": 2000}, {"red": Threshold(100.0, "auto")}, set()),
+        (FULL, {"red0": 2000, "client": 2000}, {}, {"red0"}),
     ],
 )
 def test_what_is_first_seen_raised_where_only_tenants_can_be_why_is_held(

@@ -108,7 +108,8 @@ def test_a_moment_of_foreign_work_makes_no_neighbours_of_tenants() -> None:
     """A service that starts, in the first period after a restart."""
     beside = Beside(0.1, 8000)
     beside.run(0.05, 1)
-    assert not beside.run(0.01, 60)
+    for _ in range(60):
+        assert not beside.run(0.01, 1)
 
 
 def test_neighbours_that_have_left_a_host_that_stays_full_are_forgotten(short: Beside) -> None:
@@ -118,6 +119,13 @@ def test_neighbours_that_have_left_a_host_that_stays_full_are_forgotten(short: B
     assert beside.limits == {}
     assert beside.share == 8000
     assert not beside.run(0.0, 400)
+
+
+def test_neighbours_that_hardly_get_anything_beside_raised_shares_get_it_back(short: Beside) -> None:
+    """They are there until all is back."""
+    before = most(short.limits)
+    assert before is not None
+    assert most(short.run(0.01, 5)) < 0.9 * before  # type: ignore[operator]
 
 
 def test_neighbours_that_get_little_at_what_was_found_are_kept_in_mind(short: Beside) -> None:

@@ -15,6 +15,7 @@ SOME = Tenants({"red": 0.5, "blue": -0.25, "green": 0.0, "grey": -3.0}, frozense
 
 def test_only_channels_whose_rates_and_numbers_are_known_are_tenants() -> None:
     one = replace(period(50.0, None), owed={**period(0, 0).owed, "learned": Threshold(10.0, "auto")})
+    one = replace(one, channels={**one.channels, "learned": ChannelReading("learned", 5.0, 0.1)})
     assert tenants_of(one, ()) == Tenants({"red": 0.5}, frozenset({"red"}))
 
 
@@ -28,6 +29,12 @@ def test_a_channel_that_nobody_sends_to_lacks_nothing_beside_one_that_is_sent_to
     tenants = tenants_of(replace(one, channels=channels, owed=owed), presumed)
     assert tenants.worst(("blue", "quiet")) == worst
     assert tenants.worst(("quiet",)) == 1.0
+    assert not tenants.have_theirs(("quiet",))
+
+
+def test_an_idle_channel_has_nothing_to_give() -> None:
+    one = Tenants({"busy": -0.5, "idle": 0.25}, frozenset(), frozenset({"idle"}))
+    assert (one.worst(("busy", "idle")), one.worst(("idle",))) == (-0.5, 0.25)
 
 
 @pytest.mark.parametrize(
