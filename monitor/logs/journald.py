@@ -4,10 +4,11 @@
 Python. It is asked for the export format, since JSON turns every message with a colour in it into a list of numbers.
 It starts at the end; should it end, it goes on after the last entry seen, by that entry's cursor.
 
-The lag is bounded: where more than one look takes waited for some looks in a row, it goes on at the journal's end.
+The lag is bounded: where more than one look takes waited for some looks in a row, it goes on at the journal's end. So
+it does where the pipe was full and what it held is old: journalctl has no CPU to fill it again before the look ends.
 
-Memory is bounded: what waits is in a pipe, ``max_read`` bytes at most are taken per look, and ``max_line`` bytes of a
-message; of a longer one the rest is passed over and counted.
+Memory is bounded: what waits is in a pipe of a megabyte, ``max_read`` bytes at most are taken per look, and
+``max_line`` bytes of a message; of a longer one the rest is passed over and counted.
 
 A unit is matched by ``_SYSTEMD_UNIT``, which journald itself writes: no other unit can write into its log.
 journald drops messages beyond its own rate limit (10,000 in 30 s), which a busy peer exceeds; a unit lifts it by
@@ -17,8 +18,11 @@ Source: systemd.journal-fields(7), Journal Export Formats (systemd.io).
 
 from __future__ import annotations
 
+import fcntl
+import math
 import os
 import subprocess
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -27,6 +31,10 @@ from qioi.monitor.logs.complaints import Complaints
 from qioi.monitor.logs.line_cutter import MAX_LINE
 
 _READ_SIZE = 64 * 1024
+#: Bytes that the pipe may hold: on a full host journalctl fills it once in a period.
+_PIPE = 1024 * 1024
+#: Seconds after which an entry is old, where the pipe was full.
+_LATE = 2.0
 #: Looks between two attempts to start journalctl, where it cannot be started or ends at once; and looks after which one
 #: that has told nothing is taken to be well.
 _RETRY = 10
@@ -36,6 +44,8 @@ _PATIENCE = 0.1
 _LOOKS_BEHIND, _UNKNOWN = 4, 64 * 1024 * 1024
 #: Bytes of a field's name, or of a cursor: journald's own are far shorter.
 _MAX_TEXT = 1024
+#: Of a time in microseconds since the epoch.
+_DIGITS = 20
 #: What marks an entry as a piece of a line whose rest is in a later one: Docker cuts lines at 16 KB, Podman from 8 KB
 #: on, journald those of a unit at 48 KB and at every NUL. The rest is no line of its own: the end of a line could
 #: forge one.
@@ -82,6 +92,7 @@ class JournalTail:
         self._process: subprocess.Popen[bytes] | None = None
         self._ending: list[subprocess.Popen[bytes]] = []  # killed, and perhaps still there
         self._pause = 0  # looks until another journalctl may be started
+        self._much = _PIPE // 2  # bytes of one look that show a full pipe
         self._start()
 
     @property
@@ -115,8 +126,10 @@ class JournalTail:
             self.counters.bytes += len(data)
             if block := self._entries.feed(data):
                 blocks.append(block)
-        self.backlog = budget <= 0 or self.gap > 0
-        self._behind = self._behind + 1 if budget <= 0 else 0
+        full = self._max_read - budget >= self._much
+        is_behind = budget <= 0 or (full and time.time() - self._entries.written >= _LATE)
+        self.backlog = is_behind or self.gap > 0
+        self._behind = self._behind + 1 if is_behind else 0
         return blocks
 
     def _tend(self) -> None:
@@ -165,7 +178,10 @@ class JournalTail:
             return
         assert self._process.stdout is not None  # asked for above, as is the other
         assert self._process.stderr is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
+        pipe = self._process.stdout.fileno()
+        os.set_blocking(pipe, False)
+        with suppress(OSError):  # who is not root has a bound on all its pipes together
+            self._much = fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE) // 2
         self._complaints.begin(self._process.stderr)
 
     def _ended(self) -> None:
@@ -190,8 +206,9 @@ class ExportReader:
     """
 
     def __init__(self, counters: SourceCounters, max_line: int = MAX_LINE) -> None:
-        #: Of the last complete entry.
+        #: Of the last complete entry; and when it was written, in seconds since the epoch.
         self.cursor = ""
+        self.written = math.inf
         self._counters = counters
         self._max_line = max_line
         self._waiting = b""
@@ -208,6 +225,7 @@ class ExportReader:
         self._is_piece = False
         self._told: dict[bytes, bytes] = {}  # of the line that the message is a piece of
         self._next_cursor = ""
+        self._stamp = b""
 
     def pass_over(self) -> None:
         """Go on at another place: no rest of a line that stands there is read as a line."""
@@ -263,6 +281,8 @@ class ExportReader:
             self._message = value
         elif name == b"__CURSOR":
             self._next_cursor = value[:_MAX_TEXT].decode("ascii", "replace")
+        elif name == b"__REALTIME_TIMESTAMP":
+            self._stamp = value
         elif name in _TOLD:
             self._told[name] = value[:_MAX_TEXT]
         elif (name, value) in _PIECES:
@@ -273,6 +293,7 @@ class ExportReader:
         message, self._message = self._message, None
         is_piece, self._is_piece = self._is_piece, False
         self.cursor = self._next_cursor or self.cursor
+        self.written = int(self._stamp) * 1e-6 if self._stamp.isdigit() and len(self._stamp) <= _DIGITS else math.inf
         line = None if message is None else self._pieces.join(message, is_piece, self._told)
         self._told.clear()
         if line is None:

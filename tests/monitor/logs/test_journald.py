@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import math
 import os
+import re
 import stat
 import subprocess
+import sys
+import termios
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -247,6 +253,45 @@ def test_a_journal_that_is_written_faster_than_it_is_read_is_gone_on_with_at_its
         assert all("--lines=0" in line and "cursor" not in line for line in starts)
     finally:
         tail.close()
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_pipe_that_was_full_of_old_entries_is_a_backlog(
+    tmp_path: Path, journalctl: Callable[[str], Path], late: bool
+) -> None:
+    """journalctl gets no CPU on a full host until a look has ended. What a busy peer logs in a second fits into it."""
+    now = b"__REALTIME_TIMESTAMP=%d\n" % (time.time() * 1e6)
+    old = b"__REALTIME_TIMESTAMP=%d\n" % ((time.time() - 60) * 1e6)
+    stamped = [
+        re.sub(rb"__REALTIME_TIMESTAMP=.*\n", old if late else now, entry(number, b"x" * 300)) for number in range(1500)
+    ]
+    (tmp_path / "much").write_bytes(b"".join(stamped))
+    journalctl(f"cat {tmp_path}/much; exec sleep 1000")
+    tail = JournalTail("a.service")
+    try:
+        assert tail._process is not None
+        pipe = tail._process.stdout
+        assert pipe is not None
+        until(lambda: waiting_in(pipe.fileno()) == (tmp_path / "much").stat().st_size)
+        assert b"".join(tail.poll()).count(b"\n") == 1500
+        assert tail.backlog is late
+        assert tail.poll() == []
+        assert not tail.backlog
+    finally:
+        tail.close()
+
+
+def waiting_in(pipe: int) -> int:
+    """Give the bytes that a pipe holds."""
+    held = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
+    return int.from_bytes(held, sys.byteorder)
+
+
+@pytest.mark.parametrize("stamp", [b"", b"soon", b"1" * 400, b"-1"])
+def test_an_entry_whose_time_is_none_is_not_old(stamp: bytes) -> None:
+    reader = ExportReader(SourceCounters())
+    reader.feed(re.sub(rb"(__REALTIME_TIMESTAMP=).*\n", rb"\g<1>" + stamp + b"\n", entry(1, b"x")))
+    assert reader.written == math.inf
 
 
 def test_what_journalctl_complains_of_keeps_it_from_nothing_and_is_logged_once(
