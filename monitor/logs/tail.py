@@ -8,6 +8,8 @@ It starts at the end and from then on hands out every line once, whatever happen
 - *truncated*, also by ``copytruncate``: it is read again from its start. That it was truncated and has already grown
   beyond the old place is seen by the last bytes read, which are no longer there. What was written between the last look
   and the copy is taken from the copy, whatever its name, if it stands beside it and holds those same bytes;
+- *copied to another place and linked*, or edited in place: the file that has the name then is gone on with, if it holds
+  what was read where that stood;
 - *deleted, and perhaps back later*: what the deleted file still gets is read while it is open.
 
 Memory is bounded: at most ``max_read`` bytes per look (``backlog`` says that more waits) and ``max_line`` bytes of an
@@ -22,51 +24,23 @@ An empty line stands for a line that was dropped, and for what was not read of a
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 from collections import deque
-from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.kernel.regular import open_regular
 from qioi.monitor.commits.counters import Skip, SourceCounters
 from qioi.monitor.logs.beside import MAX_NUMBERED, lost_beside, modified, newest_beside
 from qioi.monitor.logs.line_cutter import MAX_LINE, LineCutter
+from qioi.monitor.logs.open_log import FINGERPRINT, OpenLog, open_log
 
 _READ_SIZE = 256 * 1024
 #: Bytes that one look reads at most, and that may wait to be read.
 MAX_READ, MAX_BACKLOG = 4 * 1024 * 1024, 16 * 1024 * 1024
-#: How many of the last bytes read are kept, to recognise the file by.
-_FINGERPRINT = 64
 #: Looks without news after which a file that lost its name is closed.
 _LINGER = 10
 _LINGER_DELETED = 600
 #: How many files of one log are open at most, the current one included.
 _MAX_OPEN = 16
-
-
-@dataclass(slots=True)
-class _Open:
-    """One opened file, how far it has been read, and when it had last been written to by then (ns)."""
-
-    fd: int
-    device: int
-    inode: int
-    offset: int
-    lines: LineCutter
-    fingerprint: bytes = b""
-    modified: int = -1
-    idle: int = 0
-    #: As it was when it was asked for what waits, until it is read.
-    found: os.stat_result | None = None
-    #: Bytes of lost files that stood before this one, until it is read.
-    missing: int = 0
-    #: Made by copytruncate: complete, and perhaps overwritten by the next copy.
-    copied: bool = False
-
-    @property
-    def key(self) -> tuple[int, int]:
-        return self.device, self.inode
 
 
 class FileTail:
@@ -93,7 +67,7 @@ class FileTail:
         self._max_line = max_line
         self._max_read = max_read
         self._max_backlog = max_backlog
-        self._files: deque[_Open] = deque()
+        self._files: deque[OpenLog] = deque()
         #: A file that is found next was there before, so that what it holds is old.
         self._start_at_end = True
         self._deleted = False  # by the last look
@@ -129,7 +103,7 @@ class FileTail:
     def close(self) -> None:
         """Close every file; harmless when repeated."""
         while self._files:
-            _close(self._files.popleft().fd)
+            self._files.popleft().close()
 
     # Reading
 
@@ -166,19 +140,19 @@ class FileTail:
             if part:
                 file.offset += part
                 file.lines.restart_within_a_line()
-                start = max(0, file.offset - _FINGERPRINT)
+                start = max(0, file.offset - FINGERPRINT)
                 file.fingerprint = b""
                 with contextlib.suppress(OSError):  # without one it is recognised by its size alone
                     file.fingerprint = os.pread(file.fd, file.offset - start, start)
 
-    def _waits(self, file: _Open) -> int:
+    def _waits(self, file: OpenLog) -> int:
         """Say how many bytes of a file are to be read, without a hole that they begin with."""
         try:
             file.found = os.fstat(file.fd)
             size = file.found.st_size
             waits = max(0, size - file.offset)
             if waits > self._max_backlog and not file.lines.unfinished:
-                hole = _hole(file.fd, file.offset, size)
+                hole = file.hole(size)
                 file.offset += hole
                 waits -= hole
         except OSError:  # the read that follows says so
@@ -189,7 +163,7 @@ class FileTail:
     def _cannot_read(self, error: OSError) -> None:
         self.problem = f"{self.path}: cannot read: {error.strerror}"
 
-    def _read(self, file: _Open, blocks: list[bytes], budget: int) -> int:
+    def _read(self, file: OpenLog, blocks: list[bytes], budget: int) -> int:
         found, file.found = file.found or os.fstat(file.fd), None
         size = found.st_size
         if size == file.offset and found.st_mtime_ns == file.modified:
@@ -208,12 +182,12 @@ class FileTail:
             data = os.pread(file.fd, min(_READ_SIZE, budget, size - file.offset), file.offset)
             if not data:
                 break
-            if data[0] == 0 and not file.lines.unfinished and (hole := _hole(file.fd, file.offset, size)):
+            if data[0] == 0 and not file.lines.unfinished and (hole := file.hole(size)):
                 file.offset += hole
                 continue
             file.offset += len(data)
             file.fingerprint = (
-                (file.fingerprint + data)[-_FINGERPRINT:] if len(data) < _FINGERPRINT else data[-_FINGERPRINT:]
+                (file.fingerprint + data)[-FINGERPRINT:] if len(data) < FINGERPRINT else data[-FINGERPRINT:]
             )
             budget -= len(data)
             self.counters.bytes += len(data)
@@ -221,11 +195,11 @@ class FileTail:
                 blocks.append(block)
         return budget
 
-    def _recognised(self, file: _Open) -> bool:
+    def _recognised(self, file: OpenLog) -> bool:
         known = file.fingerprint
         return os.pread(file.fd, len(known), file.offset - len(known)) == known
 
-    def _restart(self, file: _Open, blocks: list[bytes], budget: int) -> int:
+    def _restart(self, file: OpenLog, blocks: list[bytes], budget: int) -> int:
         """Begin again in a truncated file, after what its copy still holds of the old content."""
         self.counters.truncations += 1
         copy = self._open_copy(file)
@@ -237,7 +211,7 @@ class FileTail:
         self._files.insert(self._files.index(file), copy)
         return self._read(copy, blocks, budget)
 
-    def _open_copy(self, file: _Open) -> _Open | None:
+    def _open_copy(self, file: OpenLog) -> OpenLog | None:
         for path in newest_beside(self.path):
             copy = self._open(path)
             if copy is None:
@@ -247,7 +221,7 @@ class FileTail:
                 if copy.key != file.key and file.fingerprint and self._recognised(copy):
                     copy.copied = True
                     return copy
-            _close(copy.fd)
+            copy.close()
         return None
 
     # Names
@@ -262,11 +236,13 @@ class FileTail:
 
     def _follow_name(self) -> None:
         try:
-            named = self._open_regular(self.path)
+            named = open_log(self.path, self._cutter())
         except OSError as error:
             self._is_away(error)
             return
         known, lost = len(self._files), 0
+        if self._go_on_with(named):
+            return
         if self._files:
             self._files[-1].idle = 0
             lost = self._add_numbered_between(self._files[-1], named)
@@ -275,7 +251,7 @@ class FileTail:
             try:
                 self._seek_to_end(named)
             except OSError as error:
-                _close(named.fd)
+                named.close()
                 self._cannot_read(error)
                 return
         self._add(named)
@@ -283,13 +259,29 @@ class FileTail:
             self._files[known].missing = self._max_read  # how much that was is not known
         self._start_at_end = False
 
+    def _go_on_with(self, named: OpenLog) -> bool:
+        """Go on with what the name's file was read of already, under another name or as another file."""
+        for file in self._files:
+            if file.key == named.key:
+                named.close()
+                self._files.remove(file)
+                self._files.append(file)
+                return True
+        if not self._files or not named.holds(self._files[-1]):
+            return False
+        last = self._files.pop()
+        named.offset, named.fingerprint, named.lines = last.offset, last.fingerprint, last.lines.copy()
+        self._files.append(named)
+        last.close()
+        return True
+
     def _is_away(self, error: OSError) -> None:
         self.problem = f"{self.path}: {error.strerror or error}"
         if isinstance(error, FileNotFoundError):
             self._deleted = True
             self._start_at_end = False  # whatever appears later is new to us
 
-    def _add_numbered_between(self, old: _Open, named: _Open) -> int:
+    def _add_numbered_between(self, old: OpenLog, named: OpenLog) -> int:
         """Add the files that came and were rotated away between two looks, oldest first; count those that are lost.
 
         They have lower numbers than the file that we know; where that one is gone, they have changed since it did.
@@ -300,7 +292,7 @@ class FileTail:
         if changed is None:
             return 0
         known = {file.key for file in self._files} | {named.key}
-        between: list[_Open] = []
+        between: list[OpenLog] = []
         for number in range(1, MAX_NUMBERED + 1):
             file = self._open(f"{self.path}.{number}")
             if file is None:
@@ -309,19 +301,19 @@ class FileTail:
                 known.add(file.key)
                 between.append(file)
                 continue
-            _close(file.fd)
+            file.close()
             if file.key == old.key:
                 break
         for file in reversed(between):
             self._add(file)
         return lost_beside(self.path, old.fd, between[-1].fd if between else None)
 
-    def _add(self, file: _Open) -> None:
+    def _add(self, file: OpenLog) -> None:
         if self._files:
             self.counters.rotations += 1
         self._files.append(file)
 
-    def _seek_to_end(self, file: _Open) -> None:
+    def _seek_to_end(self, file: OpenLog) -> None:
         """Start at the end, but with a line that is just being written from its beginning."""
         size = os.fstat(file.fd).st_size
         tail = os.pread(file.fd, min(size, self._max_line), max(0, size - self._max_line))
@@ -331,11 +323,16 @@ class FileTail:
             file.lines.feed(tail[start:])
         else:
             file.lines.give_up()
-        file.fingerprint = tail[-_FINGERPRINT:]
+        file.fingerprint = tail[-FINGERPRINT:]
+
+    @property
+    def _patience(self) -> int:
+        """Looks without news after which the oldest file is closed: while the others are empty its writer is there."""
+        return _LINGER if any(file.offset for file in self._files if file is not self._files[0]) else _LINGER_DELETED
 
     def _let_go(self, blocks: list[bytes]) -> None:
         """Close files that lost their name and are silent; what they hold of a line is all that will ever come."""
-        while len(self._files) > 1 and (self._files[0].idle >= _LINGER or len(self._files) > _MAX_OPEN):
+        while len(self._files) > 1 and (self._files[0].idle >= self._patience or len(self._files) > _MAX_OPEN):
             unread = not self._files[0].idle
             self._lost += self._waits(self._files[0]) + self._files[0].missing
             self._close(self._files[0], blocks)
@@ -350,45 +347,20 @@ class FileTail:
             # One that is out of reach may be back.
             self._start_at_end = not self._files and not self._deleted
 
-    def _close(self, file: _Open, blocks: list[bytes]) -> None:
+    def _close(self, file: OpenLog, blocks: list[bytes]) -> None:
         self._files.remove(file)
         begun = file.lines.unfinished
         rest = file.lines.rest()
         # Where the next file was read on meanwhile, an empty line would stand behind its lines, not where some miss.
         if rest and (begun or file.copied or not self._files):
             blocks.append(rest)
-        _close(file.fd)
+        file.close()
 
-    def _open(self, path: str) -> _Open | None:
+    def _open(self, path: str) -> OpenLog | None:
         try:
-            return self._open_regular(path)
+            return open_log(path, self._cutter())
         except OSError:
             return None
 
-    def _open_regular(self, path: str) -> _Open:
-        fd = open_regular(path, follow=True)
-        try:
-            found = os.fstat(fd)
-        except OSError:
-            _close(fd)
-            raise
-        return _Open(fd, found.st_dev, found.st_ino, 0, self._cutter())
-
     def _cutter(self) -> LineCutter:
         return LineCutter(self.counters, self._max_line)
-
-
-def _close(fd: int) -> None:
-    """Close a file. It is closed also where that fails, as of one whose server is away."""
-    with contextlib.suppress(OSError):
-        os.close(fd)
-
-
-def _hole(fd: int, offset: int, size: int) -> int:
-    """Measure the hole at ``offset``: a writer that does not append leaves one when its file is truncated."""
-    try:
-        return os.lseek(fd, offset, os.SEEK_DATA) - offset
-    except OSError as error:
-        if error.errno != errno.ENXIO:  # ENXIO: nothing but a hole up to the end
-            raise
-        return max(0, size - offset)
