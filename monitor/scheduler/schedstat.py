@@ -136,6 +136,8 @@ class SchedstatReader:
             return None
         before, used = group.used, self._used(name) if self._used else None
         group.used = used
+        if used is not None and before is not None and used < before:
+            before = None  # the group was made anew
         group.unlisted += 1
         quiet = used is not None and used == before
         overdue = used is None or before is None or interval is None or group.unlisted >= RELIST

@@ -208,6 +208,23 @@ def test_a_group_is_listed_again_only_where_its_threads_do_not_explain_what_it_u
     reader.close()
 
 
+def test_an_account_that_goes_back_is_another_groups(groups: Groups) -> None:
+    """A container was started anew. What it uses told of less than none, and all of that was taken for foreign work."""
+    group = groups.make()
+    used = 9_000_000_000
+    reader = SchedstatReader(used=lambda _: used)
+    reader.watch({"a": group})
+    reader.read(0)
+    assert by_name(reader.read(1))["a"].used == 0.0
+    groups.run(group, SLEEP)
+    used = 100_000
+    reading = by_name(reader.read(2))["a"]
+    assert (reading.used, reading.threads) == (None, 1)
+    used = 300_000
+    assert by_name(reader.read(3))["a"].used == pytest.approx(200e-6)
+    reader.close()
+
+
 def test_a_thread_that_uses_little_in_each_period_is_found_by_the_sum_of_it(groups: Groups) -> None:
     group = groups.make()
     used = 0
