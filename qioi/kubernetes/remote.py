@@ -152,7 +152,7 @@ class ClusterChannels:
                 self._namespaces[namespace] = LogChannels(own, names)
 
     def read(self, now: float) -> dict[str, ChannelReading]:
-        """Read on in every log; choose between logs and reports by channel."""
+        """Read on in every log; choose between logs and reports by channel. One that neither tells of is left out."""
         readings: dict[str, ChannelReading] = {}
         for namespace, channels in self._namespaces.items():
             for name, reading in channels.read(now).items():

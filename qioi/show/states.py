@@ -72,14 +72,14 @@ def component_state(
 def channel_after(
     state: ChannelState, reading: ChannelReading | None, owed: Threshold, found: Bottleneck, leaders: Leadership
 ) -> ChannelState:
-    """Make one channel's state. Where it was not read, the readings from before stay."""
+    """Make one channel's state. Where nobody tells of it, nothing of what was known holds."""
     return ChannelState(
         state.name,
         state.law,
         owed.value,
-        reading.throughput if reading else state.throughput,
-        reading.age if reading else state.age,
-        reading.height if reading else state.height,
+        reading.throughput if reading else None,
+        reading.age if reading else None,
+        reading.height if reading else None,
         owed.source,
         owed.evidence,
         found,

@@ -12,12 +12,17 @@ from k8s_objects import pod_object
 from k8s_site import KEY, WALL, Site
 
 from qioi.controller.acting import Change
+from qioi.controller.findings.leaders import Leadership
+from qioi.controller.laws.thresholds import Threshold
 from qioi.kubernetes.policy_watch import Looks
 from qioi.kubernetes.remote import FORGET
 from qioi.kubernetes.reports import HEARTBEAT, IDLE, RENEW, stamp
 from qioi.model import ChannelReading, Decision
+from qioi.show.snapshot import NOT_LOOKED_AT, ChannelState
+from qioi.show.states import channel_after
 
 PEER = pod_object("peer0", labels={"qioi.io/role": "peer"})
+CHAINCODE = pod_object("cc0", labels={"qioi.io/role": "chaincode"})
 ORDERER = pod_object("orderer0", labels={"qioi.io/role": "orderer"})
 
 
@@ -58,6 +63,27 @@ def test_what_a_peer_that_has_left_has_logged_is_over(make: Callable[[str], Site
     site.show(12.0, [ORDERER])
     assert site.read(12.0) == ChannelReading(KEY, None, None)
     assert "throughput" not in site.entry(12.0, site.read(12.0))
+
+
+def shown(site: Site, now: float, before: ChannelState) -> ChannelState:
+    """Give the channel's row after a period at that time."""
+    return channel_after(before, site.channels.read(now).get(KEY), Threshold(None, "none"), NOT_LOOKED_AT, Leadership())
+
+
+def test_what_nobody_tells_of_a_channel_is_not_shown(make: Callable[[str], Site]) -> None:
+    """The last component with a log leaves this node; later another node's report is too old."""
+    site = make("n1")
+    busy(site, PEER, CHAINCODE)
+    row = shown(site, 10.0, ChannelState(KEY, "adaptive", None))
+    assert (row.height, row.age) == (9, 1.0)
+    site.show(11.0, [CHAINCODE])
+    row = shown(site, 11.0, row)
+    assert (row.throughput, row.age, row.height) == (None, None, None)
+    site.show(12.0, [CHAINCODE], status(12.0))
+    row = shown(site, 12.0, row)
+    assert (row.throughput, row.age) == (90.0, 0.5)
+    row = shown(site, 12.0 + FORGET + 0.1, row)
+    assert (row.throughput, row.age, row.height) == (None, None, None)
 
 
 def test_a_peer_that_stalls_says_nothing_about_its_channel(make: Callable[[str], Site]) -> None:
