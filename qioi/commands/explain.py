@@ -16,6 +16,7 @@ from qioi.commands.options import config_option, evidence, kept_for_leaders, soc
 from qioi.model.names import few, printable
 from qioi.show.explanation import Explanation, Inputs, Move, Standing
 from qioi.show.http import RefusedError, UnreachableError, get_json
+from qioi.show.stalled import of_then
 
 
 @click.command()
@@ -45,6 +46,8 @@ def lines(explanation: Explanation) -> Iterator[tuple[str, str]]:
 
 def said(one: Explanation) -> Iterator[tuple[str, str]]:
     """Say everything, with names as their makers gave them."""
+    if text := of_then(one.snapshot_age, one.period):
+        yield "stalled", text
     early = f"; decided before its turn: {one.early}" if one.early else ""
     yield "component", f"{one.component} ({one.role}){early}"
     for number, text in enumerate(seen(one.inputs)):

@@ -24,6 +24,7 @@ from qioi.commands.options import (
 from qioi.model.names import few, printable
 from qioi.show.footnotes import footnotes, raised_above
 from qioi.show.http import UnreachableError
+from qioi.show.stalled import of_then
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,6 +61,8 @@ def show(document: dict[str, Any]) -> None:
 
     document = printable(document)
     console = plain_console(140)
+    if said := of_then(document.get("snapshot_age", 0.0), document["period"]):
+        console.print(said)
     totals = document["totals"]
     writes = ", ".join(f"{count} {result}" for result, count in totals["writes"].items())
     dry = " (dry run)" if document["dry_run"] else ""

@@ -32,6 +32,7 @@ def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> Explanation:
         time=snapshot.time,
         period=snapshot.period,
         early=snapshot.early,
+        snapshot_age=snapshot.snapshot_age,
         inputs=inputs(snapshot, state, channel, hierarchy),
         bottleneck=channel.bottleneck if channel else None,
         limit=state.limit,

@@ -108,7 +108,8 @@ class Standing(Struct, frozen=True, kw_only=True):
 class Explanation(Struct, frozen=True, kw_only=True):
     """The last decision about one component, and its ``levels`` from its own group up.
 
-    ``time`` is the wall clock's, ``early`` says why the period began before its turn. ``error`` is (T - A) / T,
+    ``time`` is the wall clock's, ``early`` says why the period began before its turn. ``snapshot_age`` is how many
+    seconds ago the period had ended when the answer was made. ``error`` is (T - A) / T,
     ``step`` what the rule asked for beyond the share in force, before the clamp. ``actuator`` is the means by which a
     pod's shares are moved; ``None`` outside of a cluster.
     """
@@ -118,6 +119,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     time: float
     period: float
     early: str | None = None
+    snapshot_age: float = 0.0
     inputs: Inputs
     bottleneck: Bottleneck | None
     limit: Limit | None = None

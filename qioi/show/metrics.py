@@ -120,7 +120,7 @@ class SnapshotCollector:
         yield counter("qioi_periods_late", "Periods that began late by more than a fifth", [], [([], totals.late)])
         yield gauge("qioi_period_seconds", "Time between two periods, as configured", [], [([], snapshot.period)])
         yield gauge("qioi_snapshot_age_seconds", "Time since the last period ended", [],
-                    [([], max(0.0, time.time() - snapshot.time))])  # fmt: skip
+                    [([], snapshot.snapshot_age)])  # fmt: skip
         yield gauge("qioi_build_info", "The version that runs", ["version"], [([snapshot.version], 1.0)])
         configuration = snapshot.configuration
         yield gauge("qioi_config_last_reload_successful", "Whether the last reload was accepted", [],

@@ -20,14 +20,13 @@ from qioi.show.foreign import why_not_mine
 from qioi.show.http import TEXT, Query, RefusedError, Routes, StalledError, is_loopback
 from qioi.show.metrics import CONTENT_TYPE, Meter, render
 from qioi.show.snapshot import Snapshot, encode
+from qioi.show.stalled import stalled
 from qioi.show.trouble import Trouble
 from qioi.show.troubles import Lasting, find
 
 log = logging.getLogger("qioi")
 
 JSON = "application/json"
-#: A loop that ends no period for two periods and so many seconds more hangs; the unit's watchdog waits as long.
-STALLED = 30.0
 #: Seconds between two looks for troubles: at 1,000 components one takes a millisecond.
 EVERY = 5.0
 
@@ -84,13 +83,13 @@ class Publisher:
     def routes(self) -> Routes:
         """Say what is served where; :mod:`qioi.show.openapi` describes each of them."""
         return {
-            "GET /status": (JSON, lambda _: encode(self._snapshot)),
+            "GET /status": (JSON, lambda _: encode(self._aged())),
             "GET /explain": (JSON, self._explain),
             "POST /threshold": (JSON, self._order),
             "POST /mine": (JSON, self._mine),
             "POST /adopt": (JSON, self._adopt),
             "GET /openapi.json": (JSON, self._describe),
-            "GET /metrics": (CONTENT_TYPE, lambda _: render(self._snapshot, self._meter)),
+            "GET /metrics": (CONTENT_TYPE, lambda _: render(self._aged(), self._meter)),
             "GET /healthz": (TEXT, self._health),
         }
 
@@ -103,15 +102,19 @@ class Publisher:
             if route in ("GET /metrics", "GET /healthz") or (local and route.startswith("GET "))
         }
 
+    def _aged(self) -> Snapshot:
+        """Give the newest with its age: that of a loop that stands still looks as well as any other."""
+        return replace(self._snapshot, snapshot_age=self._clock() - self._published)
+
     def _health(self, query: Query) -> bytes:
-        silent = self._clock() - self._published
-        if silent > STALLED + 2 * self._snapshot.period:
-            raise StalledError(f"no period has ended for {silent:.0f} s")
+        newest = self._aged()
+        if said := stalled(newest.snapshot_age, newest.period):
+            raise StalledError(said)
         return b"OK\n"
 
     def _explain(self, query: Query) -> bytes:
         try:
-            document = explain(self._snapshot, query.get("component", ""), self._hierarchy)
+            document = explain(self._aged(), query.get("component", ""), self._hierarchy)
         except KeyError as error:
             raise RefusedError(str(error.args[0])) from None
         return encode(document)

@@ -106,7 +106,8 @@ class Snapshot(Struct, frozen=True):
     """After one period. ``time`` is the wall clock's, ``loop`` the seconds that the period's work took.
 
     ``lateness`` is how many seconds after it was due the period began, ``early`` why it was due before its turn.
-    ``problems`` say, by what they are about, what could not be found or told; each is one line.
+    ``problems`` say, by what they are about, what could not be found or told; each is one line. ``snapshot_age`` is how
+    many seconds ago the period had ended when the answer was made.
     """
 
     version: str
@@ -133,6 +134,7 @@ class Snapshot(Struct, frozen=True):
     early: str | None = None
     totals: Totals = Totals()
     kubernetes: KubernetesState | None = None
+    snapshot_age: float = 0.0
 
     def document(self) -> dict[str, Any]:
         """Give the plain values that a client reads from its JSON."""

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from qioi.model.names import counted, printable, shortened
 from qioi.show.footnotes import footnotes, raised_above
+from qioi.show.stalled import of_then
 
 #: Values that one sparkline shows.
 WIDTH = 30
@@ -78,17 +79,19 @@ def view(document: dict[str, Any], history: History, width: int = 200, height: i
     """Draw one status for a terminal of so many columns and lines."""
     document = printable(document)
     first, below = head(document), notes(document)
+    said = of_then(document.get("snapshot_age", 0.0), document["period"])
+    above = [line(said)] if said else []
     if width < WIDE:  # the columns that show them are missing or cut
         below += [problem(one) for one in document["components"] if one["problem"]]
     shown = document["components"]
     if height is not None:
         taken = 1 + len(first.plain) // max(1, width - 12)  # it is wrapped between words
-        taken += len(below) + len(document["channels"]) + 2 * FRAME
+        taken += len(above) + len(below) + len(document["channels"]) + 2 * FRAME
         shown = most_wanted(shown, max(1, height - taken - 1))
     if len(shown) < len(document["components"]):
         more = counted(len(document["components"]) - len(shown), "more component")
         below.insert(0, Text(f"and {more}", style="dim"))
-    return Group(first, channels(document, history, width), components(shown, history, width), *below)
+    return Group(*above, first, channels(document, history, width), components(shown, history, width), *below)
 
 
 def most_wanted(components: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
