@@ -159,8 +159,12 @@ class DockerDiscovery:
                 raise EngineUnsuitableError(
                     f"{self._socket}: {who} answers there: accepted is the section {section}, with this socket"
                 )
-            events = self._events = engine.events()
-            self._follow(engine, events)
+            try:
+                events = self._events = engine.events()
+            except SlowError:
+                self._poll(engine, frozenset())
+            else:
+                self._follow(engine, events)
         finally:
             self._hang_up()
             self._events = None
@@ -218,7 +222,7 @@ class DockerDiscovery:
         looked at.
         """
         self._deaf = (
-            f"{self._socket}: it tells no events (Podman's events_logger is none, or a proxy forbids them): its "
+            f"{self._socket}: it tells no events (Podman's events_logger is none, or a proxy keeps them back): its "
             f"containers are listed every {POLL:g} s"
         )
         known = self._list(engine, known)

@@ -23,6 +23,8 @@ DEFAULT_SOCKET = "/var/run/docker.sock"
 PODMAN_SOCKET = "/run/podman/podman.sock"
 #: Seconds that one call may take. On a host that is short of CPU the engine is, too.
 TIMEOUT = 10
+#: Seconds in which the answer to a subscription begins: an engine looks for nothing before. Events come when they do.
+HEADERS = 5.0
 #: Seconds for which an answer about runc's version is used again: dockerd runs runc for each. An upgraded runc is in
 #: use at the next update, without a restart of the engine.
 RUNC_HOLDS = 1.0
@@ -111,7 +113,7 @@ class Engine:
             raise EngineError(f"the Docker SDK is not installed: {installs('docker')}") from None
         with self._translated():
             self._api = docker.APIClient(base_url=f"unix://{socket}", version="auto", timeout=timeout)
-            share_connections(self._api, socket, timeout)
+            mend(self._api, socket, timeout)
 
     def close(self) -> None:
         """Close the connection."""
@@ -119,7 +121,7 @@ class Engine:
             self._api.close()
 
     def events(self) -> Events:
-        """Subscribe to the start and the end of containers."""
+        """Subscribe to the start and the end of containers. SlowError: no answer begins."""
         words = {"event": list(EVENTS)} if self._kind.filters else {}
         with self._translated():
             stream = self._api.events(decode=True, filters={"type": "container", **words})
@@ -197,17 +199,25 @@ class Engine:
             raise EngineError(f"{self.socket}: it does not answer as an engine does: {said}") from None
 
 
-def share_connections(api: APIClient, socket: str, timeout: int) -> None:
-    """Have all URLs share connections.
+def mend(api: APIClient, socket: str, timeout: int) -> None:
+    """Have all URLs share connections, and no answer awaited without end.
 
-    The SDK keeps one for each URL, that is for each container ever asked about, up to 25; its own setting for that,
-    ``num_pools``, it does not heed on Unix sockets (up to 7.1).
+    The SDK keeps a connection for each URL, that is for each container ever asked about, up to 25; its own setting for
+    that, ``num_pools``, it does not heed on Unix sockets (up to 7.1). It waits for events without any timeout, and for
+    the beginning of that answer, too, which a proxy may keep back.
     """
     from docker.transport import UnixHTTPAdapter
 
     class Adapter(UnixHTTPAdapter):
         def get_connection(self, url: str | bytes, proxies: Any = None) -> Any:
             return super().get_connection("http+docker://localhost", proxies)
+
+        def send(self, request: Any, stream: bool = False, timeout: Any = None, *more: Any, **named: Any) -> Any:
+            if timeout is not None:
+                return super().send(request, stream, timeout, *more, **named)
+            response: Any = super().send(request, stream, HEADERS, *more, **named)
+            response.raw._fp.fp.raw._sock.settimeout(None)  # found as the SDK does, where it closes a stream
+            return response
 
     api.get_adapter("http+docker://").close()
     api.mount("http+docker://", Adapter(f"http+unix://{socket}", timeout))

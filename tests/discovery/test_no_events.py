@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from toy_engine import Engine as ToyEngine
 from waiting import until
 
 from qioi.discovery import docker
+from qioi.discovery import engine as engines
 from qioi.discovery.docker import DockerDiscovery
 from qioi.discovery.engine import PODMAN
 from qioi.kernel.hierarchy import find_hierarchy
@@ -98,3 +99,32 @@ def test_one_end_of_the_events_is_no_want_of_them(engine: ToyEngine, monkeypatch
         until(lambda: engine.inspected.count("a") > 1)
         until(lambda: f"podman engine {engine.server_address}" not in discovery.found().problems)
         assert engine.deaf is None
+
+
+def test_an_engine_that_never_answers_for_events_is_listed(engine: ToyEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a proxy before Docker's socket that waits for the whole answer before it hands on its headers."""
+    monkeypatch.setattr(engines, "HEADERS", 0.1)
+    monkeypatch.setattr(docker, "POLL", 0.01)
+    engine.silent = {"events"}
+    with closing(watch(engine)) as discovery:
+        about = f"podman engine {engine.server_address}"
+        until(lambda: names(discovery) == {"container peer0"})
+        assert "listed every" in until(lambda: discovery.found().problems.get(about, ""))
+        engine.facts["b"] = facts("peer1")
+        until(lambda: names(discovery) == {"container peer0", "container peer1"})
+
+
+def test_events_may_take_longer_than_their_headers(engine: ToyEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "HEADERS", 0.1)
+    engine.event_every = 0.5
+    asked = engines.Engine(str(engine.server_address))
+
+    def subscribed() -> engines.Events | None:
+        with suppress(engines.SlowError):  # as on a host that is short of CPU
+            return asked.events()
+        return None
+
+    events = until(subscribed)
+    assert [event["id"] for event, _ in zip(events, range(2), strict=False)] == ["ended", "ended"]
+    events.close()
+    asked.close()
