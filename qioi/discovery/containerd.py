@@ -38,7 +38,8 @@ DEFAULT_STATE = "/run/containerd/io.containerd.runtime.v2.task"
 DOCKERS_NAMESPACE = "moby"
 #: Seconds between two looks.
 EVERY = 0.5
-#: Looks at a task whose process is not there, after which that is said: one that has ended is taken away by then.
+#: Looks at a task whose process is not there, or whose configuration cannot be read, after which that is said: one that
+#: has ended is taken away by then, and one that is being made is complete.
 ENDING = 4
 #: Bytes of a task's configuration: ordinary ones have 10 to 20 KB.
 MAX_CONFIG = 4 * 1024 * 1024
@@ -88,6 +89,7 @@ class ContainerdDiscovery:
         self._next = 0.0
         self._sights: dict[Path, SeenContainer | None] = {}
         self._told: dict[Path, Told] = {}  # of tasks that are to be looked at again
+        self._untold: dict[Path, int] = {}  # looks in a row at tasks whose configuration could not be read
         self._found = Found(complete=False)
 
     def found(self) -> Found:
@@ -102,15 +104,24 @@ class ContainerdDiscovery:
         """Nothing is open."""
 
     def _look(self) -> None:
-        problem = None
+        known = [*self._sights, *self._told, *self._untold]  # what was found stays where it cannot be looked for
+        tasks: list[Path] = []
+        refused: list[str] = []
         try:
             namespaces = [one for one in self._state.iterdir() if one.name != DOCKERS_NAMESPACE and one.is_dir()]
-            tasks = [task for namespace in namespaces for task in tasks_of(namespace)]
         except OSError as error:
-            tasks = [*self._sights, *self._told]  # what was found stays
-            problem = f"{self._state}: {error.strerror}: looked at again; accepted is containerd's folder of tasks"
+            namespaces, tasks = [], known
+            refused.append(f"{self._state}: {error.strerror}")
+        for namespace in namespaces:
+            try:
+                tasks += tasks_of(namespace)
+            except OSError as error:
+                tasks += [one for one in known if one.parent == namespace]
+                refused.append(f"{namespace}: {error.strerror}")
+        problem = f"{refused[0]}: looked at again; accepted is containerd's folder of tasks" if refused else None
         self._sights = {task: self._sights[task] for task in tasks if task in self._sights}
         self._told = {task: self._told[task] for task in tasks if task in self._told}
+        self._untold = {task: self._untold[task] for task in tasks if task in self._untold}
         seen = []
         for task in tasks:
             sight = self._sights[task] if task in self._sights else self._look_at(task)
@@ -128,17 +139,23 @@ class ContainerdDiscovery:
             told = told or self._tell(task)
             sight = None if told is None else self._meet(task, told)
         except (NotYetError, OSError) as error:
-            if told is None:
-                return None
-            self._told[task] = told
             why = str(error) if isinstance(error, NotYetError) else f"it cannot be looked at: {error.strerror}"
+            if told is None:
+                return self._not_told(task, why)
+            self._told[task] = told
             return SeenContainer(None, problems=(*told.what.problems, why), name=told.name) if why else None
         self._sights[task] = sight
         return sight
 
+    def _not_told(self, task: Path, why: str) -> SeenContainer | None:
+        """Say why a task's configuration cannot be read, unless it may be about to come, or to go."""
+        looks = self._untold[task] = self._untold.get(task, 0) + 1
+        return SeenContainer(None, problems=(why,), name=task.name) if why and looks >= ENDING else None
+
     def _tell(self, task: Path) -> Told | None:
         """Read what a task is; ``None`` for what is no container. NotYetError."""
         config = config_of(task)
+        self._untold.pop(task, None)
         annotations = annotations_of(config)
         if annotations.get(f"{_CRI}container-type") == "sandbox":
             return None
@@ -193,20 +210,24 @@ class ContainerdDiscovery:
 
 
 def tasks_of(namespace: Path) -> list[Path]:
-    """List a namespace's tasks; none where it went meanwhile."""
+    """List a namespace's tasks; none where it went meanwhile. OSError."""
     try:
         return list(namespace.iterdir())
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
 def config_of(task: Path) -> dict[str, Any]:
-    """Read a task's OCI configuration. NotYetError: it is not written completely."""
+    """Read a task's OCI configuration. NotYetError: it is not there, not written completely, or cannot be read."""
     try:
         with (task / "config.json").open("rb") as file:
             document: Any = json.loads(file.read(MAX_CONFIG))
-    except (OSError, ValueError, RecursionError):
+    except (FileNotFoundError, NotADirectoryError):
         raise NotYetError from None
+    except OSError as error:
+        raise NotYetError(f"its config.json cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise NotYetError(f"its config.json is no JSON of at most {MAX_CONFIG >> 20} MiB") from None
     return document if isinstance(document, dict) else {}
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -200,13 +201,69 @@ def test_check_names_what_is_there_and_what_would_be_found(tasks: Tasks, tmp_pat
         assert f"discovery {name}: " in done.stdout
 
 
-def test_a_namespace_that_cannot_be_listed_hides_no_other(tasks: Tasks) -> None:
-    tasks.container("7b7b", "peer", PEER, "0.log")
-    with subprocess.Popen(["true"]) as ended:  # of an ended process that nobody waited for, /proc lists no network
+@contextmanager
+def unlisted(place: Path) -> Iterator[None]:
+    """Have a link in that place lead to a folder that cannot be listed: an ended process's that nobody waited for."""
+    with subprocess.Popen(["true"]) as ended:
         os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-        (tasks.state / "vanishing").symlink_to(f"/proc/{ended.pid}/net")
+        place.symlink_to(f"/proc/{ended.pid}/net")
+        yield
+        place.unlink()
+
+
+def test_a_namespace_that_cannot_be_listed_is_said_and_hides_no_other(tasks: Tasks) -> None:
+    tasks.container("7b7b", "peer", PEER, "0.log")
+    with unlisted(tasks.state / "vanishing"):
         found = tasks.discovery().found()
     assert [one.name for one in found.components] == ["peer0/peer"]
+    assert "vanishing: Invalid argument: looked at again" in found.problems[f"containerd {tasks.state}"]
+    assert not found.complete
+
+
+def test_what_was_found_stays_while_its_namespace_cannot_be_listed(tasks: Tasks) -> None:
+    tasks.container("7b7b", "peer", PEER, "0.log")
+    discovery = tasks.discovery()
+    before, namespace = discovery.found(), tasks.state / "k8s.io"
+    namespace.rename(tasks.state.parent / "away")
+    with unlisted(namespace):
+        found = discovery.found()
+        assert (found.components, found.complete) == (before.components, True)
+        assert list(found.problems) == [f"containerd {tasks.state}"]
+    (tasks.state.parent / "away").rename(namespace)
+    assert discovery.found() == before
+    shutil.rmtree(namespace)
+    assert discovery.found().components == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [('{"annotations": {', "is no JSON"), (None, "cannot be read: Is a directory")]
+)
+def test_a_configuration_that_stays_unreadable_is_said(tasks: Tasks, content: str | None, why: str) -> None:
+    folder = tasks.container("c1c1", "peer", PEER, "0.log")
+    config = folder / "config.json"
+    whole = config.read_text()
+    config.unlink()
+    if content is None:
+        config.mkdir()
+    else:
+        config.write_text(content)
+    discovery = tasks.discovery()
+    assert [discovery.found().problems for _ in range(ENDING - 1)] == [{}] * (ENDING - 1)  # it may be being written
+    for _ in range(2):
+        assert why in discovery.found().problems["container c1c1"]
+    with unlisted(tasks.state / "vanishing"):
+        assert "container c1c1" in discovery.found().problems
+    if content is None:
+        config.rmdir()
+    config.write_text(whole)
+    found = discovery.found()
+    assert ([one.name for one in found.components], found.problems) == (["peer0/peer"], {})
+
+
+def test_a_folder_without_a_configuration_is_no_task(tasks: Tasks) -> None:
+    (tasks.state / "k8s.io" / "left").mkdir()
+    discovery = tasks.discovery()
+    assert [discovery.found().problems for _ in range(2 * ENDING)] == [{}] * (2 * ENDING)
 
 
 def test_processes_of_another_pid_namespace_are_said(tasks: Tasks, tmp_path: Path) -> None:
