@@ -36,7 +36,7 @@ def command(path: Path, dry_run: bool, verbose: bool) -> None:
     from qioi.daemon.site import StartError
 
     def load() -> Config:
-        config = load_config(path)
+        config = load_config(path, regular=True)
         return replace(config, dry_run=config.dry_run or dry_run)
 
     try:

@@ -70,18 +70,21 @@ class Config:
         return discovers(self) or bool(self.mine)
 
 
-def load_config(path: Path) -> Config:
-    """Read and check a configuration file; ConfigError names every problem found."""
-    config, problems = survey(path)
+def load_config(path: Path, *, regular: bool = False) -> Config:
+    """Read and check a configuration file; ConfigError names every problem found.
+
+    ``regular``: what is no regular file is refused, and not waited for.
+    """
+    config, problems = survey(path, regular=regular)
     if config is None or problems:
         raise ConfigError(problems)
     return config
 
 
-def survey(path: Path) -> tuple[Config | None, list[str]]:
+def survey(path: Path, *, regular: bool = False) -> tuple[Config | None, list[str]]:
     """Read a file and name every problem. What is wrong is left out of the configuration; ``None``: nothing is left."""
     try:
-        document = read_yaml(path)
+        document = read_yaml(path, regular=regular)
     except ConfigError as error:
         return None, list(error.problems)
     raw, wrong, left_out = sift(FileConfig, document)
@@ -91,7 +94,7 @@ def survey(path: Path) -> tuple[Config | None, list[str]]:
     listed = list(raw.components)
     if raw.lab is not None:
         try:
-            listed += read_lab(path.parent / raw.lab)
+            listed += read_lab(path.parent / raw.lab, regular=regular)
         except ConfigError as error:
             problems, left_out = [*problems, *error.problems], {*left_out, ("lab",)}
     components = tuple(component(one, path.parent) for one in listed)
@@ -182,11 +185,11 @@ def discovers(config: FileConfig | Config) -> bool:
     return any(getattr(config, section) is not None for section in DISCOVERIES)
 
 
-def read_lab(folder: Path) -> list[ComponentConfig]:
-    """Read the components of a running lab."""
+def read_lab(folder: Path, *, regular: bool = False) -> list[ComponentConfig]:
+    """Read the components of a running lab. ConfigError."""
     path = folder / "lab.json"
     try:
-        document = read_json(path)
+        document = read_json(path, regular=regular)
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}: accepted is the folder of a lab that is up"]) from None
     except ValueError as error:

@@ -6,13 +6,15 @@ A line has the file, the key, the value, and what is accepted.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, BinaryIO, get_args
 
 import yaml
 from pydantic import BaseModel
 
+from qioi.kernel.regular import open_regular
 from qioi.model.names import in_one_line
 from qioi.settings.salvage import Model, sift
 from qioi.settings.yaml_loader import DEEPEST, StrictLoader, shorten
@@ -70,10 +72,13 @@ def section_of(annotation: object) -> Iterator[type[BaseModel]]:
         yield from section_of(inner)
 
 
-def read_yaml(path: Path) -> object:
-    """Read the file; an empty one is an empty mapping."""
+def read_yaml(path: Path, *, regular: bool = False) -> object:
+    """Read the file; an empty one is an empty mapping. ConfigError.
+
+    ``regular``: what is no regular file is refused, as to open a FIFO waits for its other end.
+    """
     try:
-        with path.open("rb") as file:
+        with opened(path, regular) as file:
             document = yaml.load(file, StrictLoader)
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}: accepted is a readable YAML file"]) from None
@@ -88,9 +93,15 @@ def read_yaml(path: Path) -> object:
     return {} if document is None else document
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, *, regular: bool = False) -> Any:
     """Read a file that a program wrote. OSError; ValueError: it is no JSON, or nested too deeply."""
     try:
-        return json.loads(path.read_bytes())
+        with opened(path, regular) as file:
+            return json.loads(file.read())
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def opened(path: Path, regular: bool) -> BinaryIO:
+    """Open a file for reading. OSError, also where it must be ``regular`` and is not."""
+    return os.fdopen(open_regular(path, follow=True), "rb") if regular else path.open("rb")

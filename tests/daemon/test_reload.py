@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -46,6 +47,22 @@ def test_a_broken_configuration_keeps_the_old_one_and_says_so(site: Site) -> Non
     assert status == 0, text
     assert "reload refused: " in text
     assert "stays in force" in text
+
+
+def test_a_fifo_as_the_configuration_is_refused_at_once(site: Site) -> None:
+    share = site.component("peer0")
+    process = site.start()
+    raised(site, share)
+    (site.folder / "qioi.yaml").unlink()
+    os.mkfifo(site.folder / "qioi.yaml")
+    process.send_signal(signal.SIGHUP)
+    until(lambda: reloads(site) == (0, 1))
+    (problem,) = site.status()["configuration"]["problems"]  # type: ignore[index]
+    assert "not a regular file" in problem
+    assert end(process)[0] == 0
+    done = site.qioi("run", "-c", str(site.folder / "qioi.yaml"))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "not a regular file" in done.stderr
 
 
 def test_no_file_ends_a_daemon_that_reads_it_again(site: Site) -> None:

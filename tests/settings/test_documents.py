@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,23 @@ def test_what_is_no_file(tmp_path: Path, load: Callable[[Path], object]) -> None
     for path in (tmp_path, tmp_path / "none", tmp_path / ("x" * 256), tmp_path / "a\0b"):
         (line,) = refusals(path, load)
         assert ": accepted is " in line
+
+
+def test_a_daemon_waits_for_no_fifo(tmp_path: Path) -> None:
+    """Neither in its file's place nor in that of the lab's that it names; a link to a file is read."""
+    os.mkfifo(tmp_path / "fifo")
+    load = partial(load_config, regular=True)
+    (line,) = refusals(tmp_path / "fifo", load)
+    assert line == f"{tmp_path / 'fifo'}: not a regular file: accepted is a readable YAML file"
+    (tmp_path / "qioi.yaml").write_text("lab: lab\n")
+    (tmp_path / "lab").mkdir()
+    os.mkfifo(tmp_path / "lab/lab.json")
+    assert f"{tmp_path / 'lab/lab.json'}: not a regular file: accepted is the folder of a lab that is up" in refusals(
+        tmp_path / "qioi.yaml", load
+    )
+    (tmp_path / "link").symlink_to("whole.yaml")
+    (tmp_path / "whole.yaml").write_text("docker: {}\n")
+    assert load(tmp_path / "link").docker is not None
 
 
 #: JSON that no program of ours writes.
