@@ -29,7 +29,7 @@ from qioi.discovery.cgroups import sees_the_host
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.model import CEILING
-from qioi.model.names import few
+from qioi.model.names import few, printable
 from qioi.monitor.scheduler.stalls import PRESSURE
 from qioi.settings.config import Config, discovers, survey
 from qioi.settings.kubernetes import KubernetesConfig
@@ -64,7 +64,7 @@ def command(path: Path | None, output: str) -> None:
     else:
         tell(facts, none, problems)
     if problems:
-        fail(*problems)
+        fail(*map(printable, problems))
 
 
 def findings(config: Config | None, problems: list[str]) -> dict[str, Any]:
@@ -79,11 +79,14 @@ def findings(config: Config | None, problems: list[str]) -> dict[str, Any]:
 
 
 def tell(facts: dict[str, Any], none: str | None, problems: list[str]) -> None:
-    """Print a line for each fact, and why there is no configuration; problems go to standard error, at the end."""
+    """Print a line for each fact, fit for a terminal, and why there is no configuration.
+
+    Problems go to standard error, at the end.
+    """
     for key, value in facts.items():
-        click.echo(f"{key}: {value}")
+        click.echo(printable(f"{key}: {value}"))
     if none is not None:
-        click.echo(f"configuration: none: {none}, and -c names no other")
+        click.echo(printable(f"configuration: none: {none}, and -c names no other"))
     elif not problems:
         click.echo("problems: none")
 

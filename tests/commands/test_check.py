@@ -61,6 +61,19 @@ def test_a_host_without_a_cpu_controller_is_told_to_programs_too(
     assert "Error: no CPU controller in /proc/self/mountinfo\n" in said.stderr
 
 
+def test_no_name_reaches_the_terminal_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a group's, which any user may have made; here it is a folder's. The second one cannot be made."""
+    monkeypatch.setenv(HOST_LOCK, str(tmp_path))
+    monkeypatch.setattr(check, "PATIENCE", 0.0)
+    (tmp_path / "bell\a").touch()
+    file = tmp_path / "qioi.yaml"
+    for folder, status, shown in (("wide\\u009b2J", 0, "wide 2J, socket"), ("bell\\a/state", 1, "bell : ")):
+        file.write_text(f'state_dir: "{folder}"\nmetrics: {{port: 0}}\ndocker: {{}}\n')
+        said = CliRunner().invoke(main, ["check", "-c", str(file)])
+        assert (said.exit_code, shown in (said.stderr if status else said.stdout)) == (status, True), said.output
+        assert all(one.isprintable() for one in said.output.split("\n"))
+
+
 def test_what_a_daemon_that_stands_still_has_is_its_own(tmp_path: Path) -> None:
     """One that is stopped (SIGSTOP), as the kernel goes on to accept for it; or one whose loop has stalled."""
     lock = HostLock(tmp_path)
