@@ -4,7 +4,7 @@ More shares would only let it burn more. What a component does for each committe
 it is about what it is alone, a third more while real Fabric works off a backlog (docs/notes/2026-11-27-more-share.md).
 So its usual CPU time per transaction is learned, and it burns when it is never without work and takes several times as
 much, more than any other component of its channels. A load of queries raises that of a peer and of its chaincode
-together, and is no such finding.
+together, and is no such finding. What transactions take for hours becomes usual: a new contract may need more.
 
 In a channel that does not commit at all, one burns that has always work to do while the others have none. Where these
 wait too, the channel is starved.
@@ -28,9 +28,12 @@ from qioi.model import Component, Role
 
 #: Time constants in s: of what is compared, and of what is usual. What is usual is known after so many seconds.
 SMOOTH, USUAL, KNOWN = 5.0, 120.0, 20.0
+#: Time constant in s, by factors, by which what is usual follows what is far more: six times as much burns for two
+#: hours, sixty times as much for three and a half.
+LASTING = 7200.0
 #: Threads of it that are runnable on average; CPUs that it uses beyond what is usual.
 RUNNABLE, EXCESS = 0.9, 0.25
-#: Times of what is usual, from which on it burns, and until which it does; and up to which it is learned from.
+#: Times of what is usual, from which on it burns, and until which it does; and up to which it is learned from at once.
 TIMES, UNTIL, LEARNT = 3.0, 2.0, 1.5
 #: Part of its own that the others of a silent channel are runnable at the most.
 ALONE = 0.25
@@ -63,8 +66,10 @@ class Burner(Struct, frozen=True):
             runnable=self.runnable + part * (runnable - self.runnable),
             rate=self.rate + part * (rate - self.rate),
         )
-        if after.rate < COMMITS or after.times > LEARNT:
+        if after.rate < COMMITS:
             return after
+        if self.usual is not None and after.times > LEARNT:
+            return replace(after, usual=self.usual * after.times ** weight(interval, LASTING))
         each = after.cores / after.rate
         usual = each if self.usual is None else self.usual + weight(interval, USUAL) * (each - self.usual)
         return replace(after, usual=usual, seen=self.seen + interval)

@@ -24,7 +24,7 @@ from qioi.controller.findings.bottleneck import (
 )
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.law import Seen
-from qioi.controller.laws.need import is_below, weight
+from qioi.controller.laws.need import is_active, is_below, weight
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Level
 from qioi.controller.period import Period
@@ -154,6 +154,15 @@ def see(period: Period, channel: str, presumed: Container[str] = ()) -> Seen:
     """Put together what a channel does and what it is owed; ``presumed`` names channels taken to be sent to."""
     one = look(period.now, period.channels.get(channel), period.owed[channel], period.host)
     return replace(one, presumed=True) if channel in presumed else one
+
+
+def idle_components(period: Period, presumed: Container[str] = ()) -> frozenset[str]:
+    """Name the components that serve no channel which somebody sends to; one without channels serves all."""
+    sent_to = {name for name in period.owed if is_active(see(period, name, presumed))}
+    idle = {
+        channels: sent_to.isdisjoint(channels or sent_to) for channels in {one.channels for one in period.components}
+    }
+    return frozenset(one.name for one in period.components if idle[one.channels])
 
 
 def look(now: float, reading: ChannelReading | None, owed: Threshold, host: HostLoad | None = None) -> Seen:

@@ -191,7 +191,10 @@ class Member(Struct, frozen=True):
         if phase is Phase.RAISED:
             follows = seen.is_raised
         else:
-            follows = seen.share <= (1 + STAYS) * max(seen.original, self.most(phase))
+            enough = (1 + STAYS) * max(seen.original, self.most(phase))
+            if phase is Phase.QUARTER:
+                enough = max(enough, self.share / 2)  # of small weights a quarter is rounded up
+            follows = seen.share <= enough
         if not follows:
             return None if late else self
         after = replace(self, short=self.short.add(seen.rate, SHORT), long=self.long.add(seen.rate, LONG))

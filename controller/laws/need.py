@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from qioi.controller.laws.law import Seen
+from qioi.controller.laws.law import ChannelSeen, Seen
 from qioi.model import DelayReading, HostLoad
 
 #: Need up to which nobody waits.
@@ -89,7 +89,7 @@ def is_below(seen: Seen) -> bool:
     return (shortfall(seen) or 0.0) > BELOW
 
 
-def is_active(seen: Seen) -> bool:
+def is_active(seen: Seen | ChannelSeen) -> bool:
     """Whether somebody sends: the channel has committed lately, or is presumed to be sent to."""
     return seen.presumed or (seen.commit_age is not None and seen.commit_age <= ACTIVE)
 

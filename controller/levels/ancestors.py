@@ -10,8 +10,9 @@ goes back when there is room, as it does for components. What components ask for
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ class Ask:
 
     ``foreign`` is the CPUs that others used beside the group, ``delay`` what the asking components did together;
     either is ``None`` where it is not known. ``pinned`` is the load of the fullest CPUs that one is pinned to.
+    ``idle``: nobody sends to any of the asking components.
     """
 
     found: int
@@ -41,6 +43,7 @@ class Ask:
     foreign: float | None
     delay: DelayReading | None
     pinned: HostLoad | None = None
+    idle: bool = False
 
 
 class Ancestors:
@@ -62,7 +65,8 @@ class Ancestors:
                 continue
             if law is None or law.default != ask.found:
                 law = begin(ask)
-            law, verdict = law.step(Seen(now, commit_age=0.0, delay=ask.delay, host=load_at(ask, host, cpus)))
+            age = math.inf if ask.idle else 0.0
+            law, verdict = law.step(Seen(now, commit_age=age, delay=ask.delay, host=load_at(ask, host, cpus)))
             most[group] = min(verdict.shares, max(ask.found, ask.most))
             laws[group] = law.limited(most[group], ask.share)  # where nobody asks for more, it must not wind up
         self._laws = laws
@@ -111,9 +115,17 @@ class Ancestry:
         self._steps = Steps()
 
     def apply(
-        self, now: float, wants: tuple[Want, ...], delays: Mapping[str, DelayReading], host: HostLoad | None
+        self,
+        now: float,
+        wants: tuple[Want, ...],
+        delays: Mapping[str, DelayReading],
+        host: HostLoad | None,
+        idle: Container[str] = (),
     ) -> tuple[Want, ...]:
-        """Give the wants with the most that each group above components may have."""
+        """Give the wants with the most that each group above components may have.
+
+        To components that are ``idle`` nobody sends.
+        """
         behind: dict[str, list[Want]] = {}
         against: dict[str, list[Want]] = {}
         files = [want for want in wants if want.request is None]  # the kubelet sets a pod's groups by its request
@@ -130,7 +142,8 @@ class Ancestry:
                     by_steps = group in want.placement.against_tenants and not want.shown
                     (against if by_steps else behind).setdefault(group, []).append(want)
         pinned = host.pinned if host is not None else {}
-        limits = self._laws.step(now, self._asks(behind, delays, pinned), host, os.cpu_count() or 1)
+        asks = self._asks(behind, delays, pinned, idle)
+        limits = self._laws.step(now, asks, host, os.cpu_count() or 1)
         for group, most in self._by_steps(now, against).items():
             limits[group] = max(limits.get(group, 0), most)
         if not limits or all(want.decision.shares <= self._guard.found(want.cgroup) for want in files):
@@ -159,7 +172,11 @@ class Ancestry:
         return limits
 
     def _asks(
-        self, behind: Mapping[str, list[Want]], delays: Mapping[str, DelayReading], pinned: Mapping[str, HostLoad]
+        self,
+        behind: Mapping[str, list[Want]],
+        delays: Mapping[str, DelayReading],
+        pinned: Mapping[str, HostLoad],
+        idle: Container[str],
     ) -> dict[str, Ask]:
         asks = {}
         for group, wants in behind.items():
@@ -177,6 +194,7 @@ class Ancestry:
                 most_beside(group, wants),
                 together(delays[name] for name in names if name in delays),
                 min((pinned[name] for name in names if name in pinned), key=lambda one: one.idle, default=None),
+                all(name in idle for name in names),
             )
         return asks
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from qioi.controller.acting import Actor, Outcomes
 from qioi.controller.deciding import Controller, Decisions
+from qioi.controller.findings.diagnoses import idle_components
 from qioi.controller.findings.finder import Finder, is_disturbed
 from qioi.controller.guard.guard import Guard
 from qioi.controller.laws.thresholds import Thresholds
@@ -103,7 +104,8 @@ class Daemon:
         findings = self._finder.step(period, self._slicer.trying)
         self._kept_back = findings.kept_back
         asked = self._controller.decide_all(period, findings)
-        wants = self._ancestry.apply(period.now, asked, period.delays, period.host)
+        idle = idle_components(period, findings.presumed)
+        wants = self._ancestry.apply(period.now, asked, period.delays, period.host, idle)
         held, capped = None, frozenset[str]()
         if self._config.boost_cap is not None:
             uncapped = wants

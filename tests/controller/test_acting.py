@@ -120,6 +120,27 @@ def test_an_ancestor_alone_gives_what_its_level_asks_for_and_nothing_winds_up(tm
     assert site.weight("docker") == 100
 
 
+@pytest.mark.parametrize(("sent_to", "holds"), [((), True), (("blue",), False)])
+def test_an_ancestor_holds_what_it_has_while_nobody_sends_to_what_is_in_it(
+    tmp_path: Path, sent_to: tuple[str, ...], holds: bool
+) -> None:
+    channels = {name: {"threshold": 100} for name in ("red", "blue")}
+    peers = [peer("peer0", "docker/p"), peer("peer1", "docker/q", "blue")]
+    site = ToySite(tmp_path, peers, channels=channels)
+    site.toy.used = {**OUTSIDE, "docker/q": 0.1}
+    site.toy.waits, site.toy.tps = dict.fromkeys(("peer0", "peer1"), (0.1, 0.9)), dict.fromkeys(channels, 50.0)
+    site.run(6)
+    raised = site.weight("docker")
+    assert raised > 400
+    site.toy.waits = dict.fromkeys(("peer0", "peer1"), (0.004, 0.0001))
+    site.toy.tps, site.toy.ages = (
+        dict.fromkeys(channels, 100.0),
+        {name: 60.0 for name in channels if name not in sent_to},
+    )
+    site.run(1200)
+    assert (site.weight("docker") == raised) is holds
+
+
 def test_an_ancestor_is_let_go_of_when_the_level_is_another_one(tmp_path: Path) -> None:
     site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
     site.toy.used, site.toy.tps, site.toy.waits = OUTSIDE, {"red": 50.0}, {"peer0": (0.1, 0.9)}

@@ -61,6 +61,56 @@ class Loop:
         return made
 
 
+class TwoChannels:
+    """Red, which is bounded to its T, and blue, which has sent and does so no more; both serve the same peer."""
+
+    def __init__(self, beyond: str = "neighbours") -> None:
+        policies = {"red": Policy("red", "adaptive", 500.0, beyond=beyond), "blue": Policy("blue", "adaptive", 1000.0)}
+        self.controller, self.owed = Controller(policies), policies
+        self.peer = Component("peer0", Role.PEER, "g/p", ("red", "blue"))
+        self.share, self.now, self.total = 1024, 0.0, {"red": 0, "blue": 0}
+
+    def run(self, seconds: int, red: float, blue: float, silence: float = 0.0, presumed: bool = False) -> Decision:
+        for _ in range(seconds):
+            self.now += 1.0
+            rates = {"red": red, "blue": blue}
+            self.total = {name: self.total[name] + round(rate) for name, rate in rates.items()}
+            silence += silence > 0
+            ages = {"red": 0.0, "blue": silence}
+            period = Period(
+                self.now,
+                (self.peer,),
+                {name: ChannelReading(name, rate, ages[name], 0, self.total[name]) for name, rate in rates.items()},
+                {"peer0": DelayReading("peer0", 0.6, 0.4, 10, 1.0)},
+                FULL,
+                {name: Threshold(one.threshold, "configuration") for name, one in self.owed.items()},
+                forces={"peer0": InForce(self.share, 1024, Placement(("g/p",), ""))},
+            )
+            findings = Findings({}, {}, frozenset({"blue"} if presumed else ()))
+            (want,) = self.controller.decide_all(period, findings)
+            self.share = want.decision.shares
+        return want.decision
+
+
+@pytest.mark.parametrize(
+    ("presumed", "beyond", "holds"),
+    [(False, "neighbours", False), (True, "neighbours", True), (False, "ledger", True)],
+)
+def test_what_a_channel_holds_to_which_nobody_sends_leaves_anothers_bound_in_force(
+    presumed: bool, beyond: str, holds: bool
+) -> None:
+    """Its law holds the raise for its next load. Through a peer of both the other one did twice its T."""
+    loop = TwoChannels(beyond)
+    loop.run(30, 800.0, 300.0)
+    raised = loop.share
+    assert raised > 8000
+    decision = loop.run(60, 1400.0, 0.0, silence=20.0, presumed=presumed)
+    assert (loop.share == raised) is holds
+    assert (decision.channel == "blue") is holds
+    loop.run(1, 800.0, 300.0)
+    assert loop.share == raised  # the next load finds it raised
+
+
 def policy(beyond: str = "neighbours", threshold: float | None = 1000.0) -> dict[str, Policy]:
     return {"red": Policy("red", "adaptive", threshold, beyond=beyond)}
 

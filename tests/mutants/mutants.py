@@ -115,12 +115,13 @@ def survivors(mutants: list[Mutant], folder: Path) -> list[Mutant]:
 
 def main(words: list[str]) -> int:
     from guard_mutants import GUARD
+    from idle_mutants import IDLE
     from law_mutants import LAWS
     from lever_mutants import LEVERS
     from tenant_mutants import CONTENDERS
     from trial_mutants import TRIALS
 
-    known = (*LAWS, *TRIALS, *CONTENDERS, *GUARD, *LEVERS)
+    known = (*LAWS, *TRIALS, *CONTENDERS, *IDLE, *GUARD, *LEVERS)
     chosen = [one for one in known if not words or any(word in one.name for word in words)]
     with tempfile.TemporaryDirectory(prefix="qioi-mutants-") as name:
         folder = Path(name)

@@ -38,6 +38,11 @@ TRIALS = Sources("controller/findings", TESTS).mutants(
         "strength(late) >= LEFT * strength(rest) and late.run",
         "late.run",
     ),
+    (
+        "effect: a quarter that is rounded up does not follow",
+        "if phase is Phase.QUARTER:\n                enough",
+        "if False:\n                enough",
+    ),
     ("effect: harm does not end a trial", "and is_worse(look.last, self.more):", "and False:"),
     (
         "effect: the default is not compared",

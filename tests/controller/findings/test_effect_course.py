@@ -80,6 +80,16 @@ def test_another_share_is_looked_at_anew(share: int, anew: bool) -> None:
     assert course.since == (30.0 if anew else 0.0)
 
 
+@pytest.mark.parametrize(("weight", "quarter"), [(6, 2), (7, 2), (14, 4), (16, 4)])
+def test_a_quarter_that_is_rounded_up_to_a_weight_is_followed_all_the_same(weight: int, quarter: int) -> None:
+    """A pod's weight may be 1. Its trial ended in vain, and with it all later ones."""
+    member = Member(weight * 1024, STARVED)
+    assert round(member.most(Phase.QUARTER) / 1024) == quarter
+    for share, follows in ((quarter, True), (weight, False)):
+        seen = Reading(share * 1024, REST, STARVED._replace(seconds=1.0))
+        assert (member.step(Phase.QUARTER, seen, late=True) is not None) is follows
+
+
 @pytest.mark.parametrize("phase", [Phase.DEFAULT, Phase.RAISED])
 @pytest.mark.parametrize(("seen", "proves"), [(STARVED, True), (Rate(0.2, 0.8, 0.9), False), (Rate(0.1, 0.4), False)])
 def test_a_phase_in_which_anything_was_otherwise_proves_nothing(phase: Phase, seen: Rate, proves: bool) -> None:

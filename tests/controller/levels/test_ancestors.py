@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def test_it_is_let_go_of_when_there_is_room_at_its_level_though_components_ask()
     assert run(laws, ask(foreign=0.0), 30, start=3)[-1] == 1024
     assert run(laws, ask(), 3, start=33)[-1] > 1024
     assert run(laws, ask(need=0.1), 100, start=36, host=HostLoad(0.5, 0.3))[-1] == 1024
+
+
+def test_it_stays_raised_for_the_next_load_while_nobody_sends_and_the_neighbours_stay() -> None:
+    """It was tried with less in every minute, as nobody waited, down to its default."""
+    laws = Ancestors()
+    raised = run(laws, ask(), 3)[-1]
+    idle = dataclasses.replace(ask(need=0.0, share=raised), idle=True)
+    assert raised > 4096
+    assert run(laws, idle, 3600, start=3)[-1] == raised
+    assert run(laws, idle, 30, start=3603, host=HostLoad(0.5, 0.3))[-1] == 1024
 
 
 def test_a_moment_without_idle_time_does_not_put_the_way_back_off() -> None:
