@@ -114,7 +114,10 @@ class BestEffort:
 def best_effort(
     patterns: Iterable[str] | None, state_dir: Path, hierarchy: Hierarchy, own: str | None = None
 ) -> Iterator[BestEffort]:
-    """Give what makes groups idle, and put every group back at the end; ``None`` for a dry run, which does neither."""
+    """Give what makes groups idle, and put every group back at the end; ``None`` for a dry run, which does neither.
+
+    UnreadError: the groups that a daemon before this one has left idle are not known.
+    """
     journal = Journal(state_dir, name=NAME)
     guard = IdleGuard(hierarchy, Files(hierarchy), journal)
     if patterns is not None:

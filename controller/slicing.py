@@ -180,6 +180,7 @@ def kernel_of_left() -> tuple[Kernel, int]:
 def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> Iterator[AnySlicer]:
     """Give the slicer for this host, and put every slice back at the end. SliceError: required, and not to be had.
 
+    UnreadError: those that a daemon before this one has left are not known.
     Where slices are off, or not to be had, it still puts back those that a daemon before this one has left.
     """
     found, state = _find(mode, early)

@@ -14,6 +14,14 @@ from qioi.controller.guard.journal import Entry, Journal
 log = logging.getLogger("qioi")
 
 
+class UnreadError(Exception):
+    """A journal is not to be replaced: it cannot be read, or it is damaged and cannot be set aside. A complete line."""
+
+    def __init__(self, file: Path, error: OSError) -> None:
+        lost = "the originals in it would be lost: accepted is a journal that can be read, or none"
+        super().__init__(f"{file}: {error.strerror}: {lost}")
+
+
 def read_left(journal: Journal) -> tuple[tuple[Entry, ...], list[str]]:
     """Read the entries that are left; give the problems, too. OSError: no reading it.
 
@@ -35,11 +43,22 @@ def read_left(journal: Journal) -> tuple[tuple[Entry, ...], list[str]]:
 
 
 def still_left(journal: Journal) -> tuple[Entry, ...]:
-    """Read the entries that a recovery could not restore; none where there is no reading it, which it has said."""
+    """Read the entries that a recovery could not restore, before a guard stores the journal anew. UnreadError."""
     try:
-        return journal.load().entries
-    except OSError:
-        return ()
+        return spared(journal)
+    except OSError as error:
+        raise UnreadError(journal.file, error) from None
+
+
+def spared(journal: Journal) -> tuple[Entry, ...]:
+    """Read the entries of a journal that is to be replaced, and keep a damaged one. OSError: it is to stay."""
+    loaded = journal.load()
+    if loaded.problems:
+        try:
+            journal.set_aside()
+        except OSError as error:
+            raise OSError(error.errno, f"damaged, and cannot be set aside: {error.strerror}") from None
+    return loaded.entries
 
 
 def warn_of_left(state_dir: Path, names: Iterable[str], command: str) -> None:
@@ -51,8 +70,9 @@ def warn_of_left(state_dir: Path, names: Iterable[str], command: str) -> None:
 
 
 def store_left(journal: Journal, left: Iterable[Entry], *, durable: bool = True) -> list[str]:
-    """Store the entries that could not be restored; give the problem where the file cannot be written."""
+    """Store the entries that could not be restored; give the problem where the file cannot be replaced."""
     try:
+        spared(journal)
         journal.store(left, durable=durable)
     except OSError as error:
         return [f"{journal.file}: {error.strerror}: it stays as it was, and names what was restored, too"]

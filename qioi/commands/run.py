@@ -31,6 +31,7 @@ def command(path: Path, dry_run: bool, verbose: bool) -> None:
     at the next start or by `qioi restore`.
     """
     prepare(sys.stderr, logging.DEBUG if verbose else logging.INFO)
+    from qioi.controller.guard.left import UnreadError
     from qioi.daemon.lock import LockError
     from qioi.daemon.service import run
     from qioi.daemon.site import StartError
@@ -43,6 +44,6 @@ def command(path: Path, dry_run: bool, verbose: bool) -> None:
         status = run(load(), load)
     except (ConfigError, StartError) as error:
         fail(*error.problems)
-    except LockError as error:
+    except (LockError, UnreadError) as error:
         fail(str(error))
     sys.exit(status)

@@ -37,7 +37,7 @@ from qioi.settings.kubernetes import KubernetesConfig
 def make_instruments(
     config: Config, host: Host, channels: Channels, looks: OnsetWatch, guard: Guard, cleanup: ExitStack
 ) -> Instruments:
-    """Make all instruments that are read once a period, and the levers beside shares. StartError."""
+    """Make all instruments that are read once a period, and the levers beside shares. StartError, UnreadError."""
     hierarchy, files = host.hierarchy, host.files
     accounts = CpuAccounts(hierarchy.version, find_cpu_accounts(hierarchy), files)
     delays = CgroupDelays(config.components, hierarchy.mount, accounts)
@@ -100,7 +100,7 @@ def cluster_roster(
 
 
 def choose_slices(config: Config, hierarchy: Hierarchy, cleanup: ExitStack) -> AnySlicer:
-    """Make the lever of slices. StartError: slices are required, and the host has none."""
+    """Make the lever of slices. StartError: slices are required, and the host has none. UnreadError."""
     if config.dry_run:  # which does not put back what a daemon before it has left, either
         return NoSlicer()
     try:

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.handover import take_over
+from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.left import still_left
 from qioi.daemon.recover import recover, recover_rest, tell
 from qioi.discovery.told import ToldFiles
 from qioi.kernel.hierarchy import Hierarchy
@@ -25,12 +27,16 @@ def inherit(config: Config, guard: Guard, hierarchy: Hierarchy) -> tuple[str, ..
     """Adopt the shares that an earlier daemon kept on purpose; restore those that a crashed one left.
 
     Return the groups that stay raised, of components and above them, also because they could not be restored.
+    UnreadError, once all other journals are put back: a guard would take the raised shares for the originals.
     """
     listed = {level for one in config.components for level in chain(one.cgroup)}
     outcomes = take_over(config.state_dir, guard, None if config.discovers else listed)
     if outcomes is None:
         recovery = recover(config.state_dir, config.record_dir, hierarchy)
         tell(recovery, warn_of_before)
+        if recovery.unread is not None:
+            raise recovery.unread
+        still_left(Journal(config.state_dir))  # a damaged one that cannot be set aside is not to be replaced, either
         for entry in recovery.left:
             guard.adopt(entry)  # to restore it later, or to have the original of a group that starts again raised
         return guard.changed()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from qioi.controller.best_effort import recover_idle
 from qioi.controller.guard.journal import Entry, Journal
-from qioi.controller.guard.left import read_left, store_left
+from qioi.controller.guard.left import UnreadError, read_left, store_left
 from qioi.controller.guard.restore import Outcome, Result, restore_entries
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.shares import Shares
@@ -23,12 +23,14 @@ class Recovery:
     """The outcome of a recovery. ``problems`` are complete lines; ``clean`` says that no value of ours is left.
 
     ``threads`` counts the threads whose slices were restored or that have ended; ``left`` are the entries that failed.
+    ``unread`` says why the journal of shares could not be read, and is not to be replaced.
     """
 
     outcomes: tuple[Outcome, ...]
     problems: tuple[str, ...]
     threads: int = 0
     left: tuple[Entry, ...] = ()
+    unread: UnreadError | None = None
 
     @property
     def clean(self) -> bool:
@@ -42,14 +44,14 @@ def recover(state_dir: Path, record_dir: Path, hierarchy: Hierarchy) -> Recovery
     The caller holds the lock.
     """
     journal = Journal(state_dir)
-    readable = True
+    unread: UnreadError | None = None
     try:
         entries, problems = read_left(journal)
     except OSError as error:  # the other journals, and what Docker was told, are in files of their own
-        readable, entries = False, ()
+        unread, entries = UnreadError(journal.file, error), ()
         problems = [f"{journal.file}: {error.strerror}: no share that it names could be restored"]
-    told, unread = ToldFiles(record_dir).load()
-    problems += unread
+    told, unknown = ToldFiles(record_dir).load()
+    problems += unknown
     journalled = {entry.owner for entry in entries}
     entries = (*entries, *(entry for entry in told if entry.owner not in journalled))
     owners = EngineOwners(hierarchy, record_dir)
@@ -57,10 +59,10 @@ def recover(state_dir: Path, record_dir: Path, hierarchy: Hierarchy) -> Recovery
         outcomes, left = restore_entries(Shares(hierarchy, Files(hierarchy)), entries, owners)
     finally:
         owners.close()
-    if readable:
+    if unread is None:
         problems += store_left(journal, left)
     rest = recover_rest(state_dir, hierarchy)
-    return Recovery((*outcomes, *rest.outcomes), (*problems, *rest.problems), rest.threads, tuple(left))
+    return Recovery((*outcomes, *rest.outcomes), (*problems, *rest.problems), rest.threads, tuple(left), unread)
 
 
 def recover_rest(state_dir: Path, hierarchy: Hierarchy) -> Recovery:

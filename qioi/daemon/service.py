@@ -47,7 +47,7 @@ JOURNALS = (journal.NAME, thread_slices.NAME, idle_groups.NAME)
 def run(config: Config, load: Callable[[], Config]) -> int:
     """Run until SIGTERM or SIGINT; return the exit status: 1 if a value of ours could not be restored. StartError.
 
-    ``load`` reads the configuration again, for SIGHUP.
+    ``load`` reads the configuration again, for SIGHUP. UnreadError: originals that a daemon before has left are unread.
     """
     signals, notifier = Signals(), Notifier()
     realtime = protect_itself(config)

@@ -11,6 +11,7 @@ import pytest
 from toy_scheduler import DEFAULT, ToyScheduler
 
 from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.left import UnreadError
 from qioi.controller.levers.eevdf import Kernel, SliceError
 from qioi.controller.slicing import NoSlicer, SlicePeriod, Slicer, SliceState, recover_slices, slicing
 from qioi.kernel.hierarchy import Hierarchy
@@ -213,3 +214,23 @@ def test_a_journal_of_slices_that_cannot_be_read_is_said(tmp_path: Path) -> None
     assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (
         0, [f"{tmp_path}/slices: not a regular file: no slice could be put back"]
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["off", "required"])
+def test_a_journal_of_slices_that_cannot_be_read_is_not_replaced(
+    tmp_path: Path, left: ToyScheduler, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that went on emptied it at its end, and the slices in it stayed for good."""
+
+    def fails(_: Journal) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    before = (tmp_path / "slices").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "load", fails)
+        with (
+            pytest.raises(UnreadError, match="slices: Input/output error: the originals in it would be lost"),
+            slicing(mode, False, tmp_path, Hierarchy(1, tmp_path)),
+        ):
+            pytest.fail("it has begun")
+    assert (tmp_path / "slices").read_bytes() == before

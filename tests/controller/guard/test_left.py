@@ -10,7 +10,7 @@ import pytest
 from refusing import read_only
 
 from qioi.controller.guard.journal import Entry, Journal
-from qioi.controller.guard.left import read_left, still_left, store_left, warn_of_left
+from qioi.controller.guard.left import UnreadError, read_left, still_left, store_left, warn_of_left
 from qioi.controller.levers.lever import GroupId
 
 ENTRY = Entry("g", "cpu.shares", GroupId(1, 2), 1024, (4096,))
@@ -65,14 +65,14 @@ def test_what_a_damaged_journal_names_is_read_again_until_the_rest_is_stored(jou
     assert kept.read_bytes() == content
 
 
+def full(_: Journal) -> Path:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 def test_a_journal_of_which_nothing_is_left_to_read_stays_where_it_cannot_be_kept(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a full disk, on which a file can still be removed."""
-
-    def full(_: Journal) -> Path:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     journal.file.write_text("half")
     monkeypatch.setattr(Journal, "set_aside", full)
     with pytest.raises(OSError, match="No space left") as caught:
@@ -124,8 +124,32 @@ def test_what_a_recovery_has_left_is_gone_on_with_where_it_can_be_read(journal: 
     assert still_left(journal) == (ENTRY,)
     journal.file.unlink()
     assert still_left(journal) == ()
+
+
+def test_a_journal_that_cannot_be_read_is_not_gone_on_with(journal: Journal) -> None:
+    journal.file.unlink()
     journal.file.mkdir()
-    assert still_left(journal) == ()
+    with pytest.raises(UnreadError) as caught:
+        still_left(journal)
+    lost = "the originals in it would be lost: accepted is a journal that can be read, or none"
+    assert str(caught.value) == f"{journal.file}: not a regular file: {lost}"
+
+
+@pytest.mark.parametrize("left", [(), (ENTRY,)])
+def test_a_damaged_journal_that_cannot_be_set_aside_is_not_replaced(
+    journal: Journal, left: tuple[Entry, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content, why = damage(journal), "damaged, and cannot be set aside: No space left on device"
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "set_aside", full)
+        assert read_left(journal)[0] == (ENTRY,)
+        (problem,) = store_left(journal, left)
+        with pytest.raises(UnreadError, match=why):
+            still_left(journal)
+    assert problem == f"{journal.file}: {why}: it stays as it was, and names what was restored, too"
+    assert journal.file.read_bytes() == content
+    assert (still_left(journal), store_left(journal, left)) == ((ENTRY,), [])
+    assert journal.file.with_name("journal.damaged").read_bytes() == content
 
 
 def test_a_dry_run_names_each_journal_that_is_left(journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
