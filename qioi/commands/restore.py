@@ -15,7 +15,7 @@ from qioi.commands.failing import fail
 from qioi.commands.options import folders_of
 from qioi.controller.guard.handover import mark, unmark
 from qioi.daemon.lock import HostLock, LockedError, LockError
-from qioi.daemon.recover import Recovery, recover, tell
+from qioi.daemon.recover import Recovery, recover, recover_rest, tell
 from qioi.discovery.told import ToldFiles
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import find_hierarchy
@@ -30,7 +30,9 @@ UNANSWERED = 3
                    "[default: /etc/qioi/qioi.yaml, unless --state-dir is given]")  # fmt: skip
 @click.option("--state-dir", type=click.Path(path_type=Path), help="Where the journal is.")
 @click.option("--record-dir", type=click.Path(path_type=Path), help="Where the records of shares told to Docker are.")
-@click.option("--unless-kept", is_flag=True, help="Leave what a daemon with `on_exit: keep` has kept on purpose.")
+@click.option(
+    "--unless-kept", is_flag=True, help="Leave shares that a daemon with `on_exit: keep` has kept on purpose."
+)
 def command(config: Path | None, state_dir: Path | None, record_dir: Path | None, unless_kept: bool) -> None:
     """Put back every share that a dead daemon left changed.
 
@@ -57,28 +59,30 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
     except OSError as error:
         fail(f"{folder}: {error.strerror}: accepted is a folder, or a path at which one can be made")
     try:
-        if unless_kept and mark(folder).exists():
+        kept = unless_kept and mark(folder).exists()
+        if kept:
             click.echo(
                 f"{folder}: shares were kept on purpose (on_exit: keep); without --unless-kept they are restored"
             )
-            return
-        recovery = recover(folder, records, hierarchy)
-        if (problem := unmark(folder)) is not None:
-            recovery = replace(recovery, problems=(*recovery.problems, problem))
+            recovery = recover_rest(folder, hierarchy)  # an end that was cut short has marked the shares, and no more
+        else:
+            recovery = recover(folder, records, hierarchy)
+            if (problem := unmark(folder)) is not None:
+                recovery = replace(recovery, problems=(*recovery.problems, problem))
     finally:
         lock.close()
-    finish(recovery, folder)
+    finish(recovery)
+    if not (kept or recovery.outcomes or recovery.threads):
+        click.echo(f"{folder}: nothing is to be restored")
 
 
-def finish(recovery: Recovery, folder: Path) -> None:
-    """Tell what became of each value, and end with the exit status for that."""
+def finish(recovery: Recovery) -> None:
+    """Tell what became of each value, and end with the exit status for that unless all is back."""
     tell(recovery, click.echo)
     if not recovery.clean:
         fail("not everything could be restored; see above")
     if recovery.left:
         sys.exit(UNANSWERED)
-    if not recovery.outcomes and not recovery.threads:
-        click.echo(f"{folder}: nothing is to be restored")
 
 
 def is_folder(path: Path) -> bool:
