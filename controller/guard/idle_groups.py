@@ -50,7 +50,8 @@ class IdleGuard:
                 outcomes.append(failed(path, error))
         before = {path: writer.held()[path] for path in wanted if not writer.is_foreign(path)}
         for outcome in writer.apply(dict.fromkeys(before, IDLE)):
-            if outcome.result is Result.FOREIGN:
+            # A group that is looked at anew was never made idle: its weight is somebody's choice, also the default.
+            if outcome.result is Result.FOREIGN and writer.is_foreign(outcome.path):
                 with suppress(CgroupError):  # the group is gone meanwhile
                     ended = restore_entry(self._idle, before[outcome.path])
                     outcome = replace(outcome, message=f"somebody else has ended it: left alone: {ended.message}")

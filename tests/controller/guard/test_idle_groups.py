@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from real_host import Host, real_mount
 
 from qioi.controller.guard.idle_groups import NAME, IdleGuard
-from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import Result, restore_entries
 from qioi.controller.levers import idle as lever
 from qioi.controller.levers.idle import read_idle
@@ -249,3 +250,42 @@ def test_an_ordinary_group_that_somebody_else_ends_is_left_alone_for_good(idle: 
     idle.guard._writer._clock = lambda: 1e9
     assert idle.guard.make_idle([path]) == []
     assert idle.state(path) == (0, 100)
+
+
+def test_a_default_weight_that_somebody_sets_before_a_group_is_idle_stays(
+    idle: Idle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for the kernel's, which sets it when a group leaves idle."""
+    path, store = idle.make("a", 3000), Journal.store
+    default = lever.DEFAULT_WEIGHT[idle.host.hierarchy.version]
+
+    def slowly(self: Journal, entries: Iterable[Entry], *, durable: bool = True) -> None:
+        store(self, entries, durable=durable)
+        idle.host.set(path, default)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "store", slowly)
+        (outcome,) = idle.guard.make_idle([path])
+    why = f"somebody else has set {default} meanwhile: looked at anew"
+    assert (outcome.result, outcome.message) == (Result.FOREIGN, why)
+    assert idle.state(path) == (0, default)
+    assert [one.result for one in idle.guard.make_idle([path])] == [Result.OK]
+    idle.guard.restore()
+    assert idle.state(path) == (0, default)
+
+
+def test_a_group_whose_idling_somebody_ends_at_once_has_its_weight(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, write = idle.make("a", 3000), lever.Idle.write
+
+    def ended_at_once(self: lever.Idle, group: str, value: int) -> None:
+        write(self, group, value)
+        if value == lever.IDLE:
+            idle.file(path).write_text("0")
+            if not idle.real:
+                idle.host.set(path, lever.DEFAULT_WEIGHT[idle.host.hierarchy.version])  # as the kernel does
+
+    monkeypatch.setattr(lever.Idle, "write", ended_at_once)
+    (outcome,) = idle.guard.make_idle([path])
+    assert (outcome.result, outcome.message.startswith("somebody else has ended it: ")) == (Result.FOREIGN, True)
+    assert idle.state(path) == (0, 3000)
+    assert idle.guard.make_idle([path]) == []
