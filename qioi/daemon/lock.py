@@ -80,9 +80,11 @@ class TreeLock:
         try:
             take(self._descriptor, Path(folder))
         except BlockingIOError:
-            pid = holder_of(self._descriptor)
-            if pid is not None and user_of(pid) is None and self._is_free_now(Path(folder)):
-                return
+            former = None
+            while (pid := holder_of(self._descriptor)) is not None and pid != former and user_of(pid) is None:
+                if self._is_free_now(Path(folder)):
+                    return
+                former = pid  # it has left the lock to a child, unless another daemon has taken it since
             self.close()
             if (who := stranger(pid)) is not None:
                 log.warning("%s: %s the lock that keeps a second daemon out", folder, who)

@@ -19,7 +19,7 @@ from refusing import read_only
 from running import Site, end
 from waiting import DIES_WITH_TEST, PATIENCE, until
 
-from qioi.daemon.lock import HOST_LOCK, HostLock, LockError, TreeLock, holder_of, is_held
+from qioi.daemon.lock import HOST_LOCK, HostLock, LockedError, LockError, TreeLock, holder_of, is_held
 from qioi.kernel.hierarchy import Hierarchy
 
 LOCK = """
@@ -159,6 +159,26 @@ def test_a_lock_that_was_freed_while_its_holder_was_looked_for_is_taken(
     second = TreeLock(group)
     assert ask(group) == f"{group}: a QiOi daemon is running already on this host (pid {os.getpid()})"
     second.close()
+
+
+def test_a_daemon_that_locks_it_when_its_holder_has_ended_keeps_a_second_one_out(
+    group: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second one judged the holder before, took the lock for one left to a child, and went on without it."""
+    locks = [TreeLock(group)]
+
+    def is_followed(descriptor: int) -> int | None:
+        if len(locks) == 2:
+            return holder_of(descriptor)
+        locks[0].close()
+        locks.append(TreeLock(group))
+        return ENDED
+
+    monkeypatch.setattr("qioi.daemon.lock.holder_of", is_followed)
+    with pytest.raises(LockedError, match=rf"is running already on this host \(pid {os.getpid()}\)$"):
+        TreeLock(group)
+    assert (caplog.text, open_files(group)) == ("", 1)
+    locks[1].close()
 
 
 def test_nobody_else_can_lock_the_state_folder(tmp_path: Path) -> None:
