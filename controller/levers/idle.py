@@ -8,6 +8,8 @@ the weight. Source: kernel commit 304000390f88 (5.15), cgroup-v2.rst.
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 from qioi.controller.levers.files import Access, explain
@@ -102,8 +104,9 @@ def file_of(hierarchy: Hierarchy, path: str) -> Path:
 def without(hierarchy: Hierarchy, path: str, error: OSError) -> CgroupError:
     """Make the error that explains why ``cpu.idle`` could not be read or written."""
     file = file_of(hierarchy, path)
-    if not hierarchy.folder(path).is_dir():
+    # A Path raises where the kernel can't tell now, as without memory for it.
+    if not os.path.isdir(file.parent):  # noqa: PTH112
         return explain(error.errno or 0, hierarchy, path)
-    if not file.exists():
+    if error.errno == errno.ENOENT:
         return CgroupError(f"{file}: no such file: accepted are groups of Linux 5.15 or newer")
     return CgroupError(f"{file}: {error.strerror}")

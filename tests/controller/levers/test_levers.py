@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from real_host import Host
 from toy_scheduler import DEFAULT, ToyScheduler
 
 from qioi.controller.levers.eevdf import SliceError, ThreadGoneError
-from qioi.controller.levers.idle import IDLE, Idle
+from qioi.controller.levers.idle import IDLE, Idle, read_idle
 from qioi.controller.levers.lever import ThreadId
 from qioi.controller.levers.shares import Shares
 from qioi.controller.levers.slices import NOT_FAIR, Slices
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.files import KernelFiles
+from qioi.kernel.hierarchy import Hierarchy
 
 
 def test_a_group_is_known_again_and_another_one_at_its_path_is_not(host: Host) -> None:
@@ -69,3 +73,16 @@ def test_names_of_groups_that_went_take_no_memory_for_ever(host: Host, monkeypat
         assert shares.look(path, shares.identity(path)) == 500
     assert len(shares._names) == 1
     files.close()
+
+
+def test_an_idle_file_whose_name_is_too_long_for_the_kernel_is_said(tmp_path: Path) -> None:
+    """Path.is_dir() and Path.exists() raise there, which ended the daemon."""
+    hierarchy, most = Hierarchy(2, tmp_path), os.pathconf("/", "PC_PATH_MAX") - 1
+    with pytest.raises(CgroupGoneError, match="no such control group"):
+        read_idle(hierarchy, "x" * 300)
+    deep = ""
+    while (room := most - len(f"{tmp_path}/{deep}")) > 0:
+        deep += "x" * (room if room <= 200 else 100) + ("/" if room > 200 else "")
+    hierarchy.folder(deep).mkdir(parents=True)  # there is no room for a file's name
+    with pytest.raises(CgroupError, match=r"cpu\.idle: File name too long$"):
+        read_idle(hierarchy, deep)
