@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"syscall"
-	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -93,7 +90,7 @@ func (s *Store) settle() error {
 }
 
 func (s *Store) loadSegment(path string, isLast bool) error {
-	return mapped(path, func(data []byte) error { return s.loadMapped(path, data, isLast) })
+	return readMapped(path, func(data []byte) error { return s.loadMapped(path, data, isLast) })
 }
 
 func (s *Store) loadMapped(path string, data []byte, isLast bool) error {
@@ -377,40 +374,3 @@ func (s *Store) reopenLast() (err error) {
 	}
 	return err
 }
-
-// mapped has a file's contents read without copying them into the heap. Of a page that the disk does not give the kernel
-// tells by a signal, which would end the process: it is an error of the file.
-func mapped(path string, read func(data []byte) error) (err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("ledger file: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return fmt.Errorf("ledger file: %w", err)
-	}
-	if size == 0 {
-		return read(nil)
-	}
-	data, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_PRIVATE)
-	if err != nil {
-		return fmt.Errorf("ledger file: map %s: %w", path, err)
-	}
-	defer func() { _ = syscall.Munmap(data) }()
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		what := recover()
-		if what == nil {
-			return
-		}
-		fault, is := what.(interface{ Addr() uintptr })
-		if !is || fault.Addr()-address(data) >= uintptr(len(data)) {
-			panic(what)
-		}
-		err = fmt.Errorf("ledger file %s: read at offset %d: %w", path, fault.Addr()-address(data), syscall.EIO)
-	}()
-	return read(data)
-}
-
-func address(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }

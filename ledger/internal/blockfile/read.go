@@ -3,11 +3,14 @@ package blockfile
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sort"
+	"syscall"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/mapped"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
 
@@ -103,11 +106,37 @@ func (seg *segment) findPlaces() (places []place, err error) {
 	if places, ok := seg.readIndex(seg.size); ok {
 		return places, nil
 	}
-	err = mapped(seg.path, func(data []byte) error {
+	err = readMapped(seg.path, func(data []byte) error {
 		places, err = seg.scan(data)
 		return err
 	})
 	return places, err
+}
+
+// readMapped has a file's contents read without copying them into the heap. A page that the disk does not give is an error
+// of the file.
+func readMapped(path string, read func(data []byte) error) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("ledger file: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("ledger file: %w", err)
+	}
+	if size == 0 {
+		return read(nil)
+	}
+	data, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("ledger file: map %s: %w", path, err)
+	}
+	defer func() { _ = syscall.Munmap(data) }()
+	if fault := mapped.Guard(data, func() { err = read(data) }); fault != nil {
+		return fmt.Errorf("ledger file %s: %w", path, fault)
+	}
+	return err
 }
 
 // Iterator reads sealed blocks in order.

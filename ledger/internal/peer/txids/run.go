@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/mapped"
 )
 
 // A run's file: a page with its header, pages of records in the order of their keys, then for each
@@ -93,7 +94,11 @@ func openRun(path string) (_ *run, err error) {
 		return nil, fmt.Errorf("map %s: %w", path, err)
 	}
 	end := r.mapped[offset:]
-	if !sumFits(end) {
+	var fits bool
+	if err := mapped.Guard(r.mapped, func() { fits = sumFits(end) }); err != nil {
+		return nil, r.damaged(err.Error())
+	}
+	if !fits {
 		return nil, r.damaged("the checksum of its filter does not fit")
 	}
 	r.fences, r.filter = end[:r.pages()*fenceSize], end[r.pages()*fenceSize:r.tail()]
@@ -143,18 +148,40 @@ func (r *run) mayHave(key *[sha256.Size]byte) bool {
 	return true
 }
 
+// pagesOf are the pages that may have a key, first to end-1: none where the filter does not know it. Where fences or filter
+// cannot be read that is unknown, as where a page of records is damaged.
+func (r *run) pagesOf(key *[sha256.Size]byte) (first, end int, err error) {
+	err = mapped.Guard(r.mapped, func() {
+		if !r.mayHave(key) {
+			return
+		}
+		want := binary.BigEndian.Uint64(key[:])
+		fence := func(page int) uint64 { return binary.LittleEndian.Uint64(r.fences[page*fenceSize:]) }
+		// The key is on the page before the first fence that is not below it, or, should keys
+		// share eight bytes, on one of those after.
+		pages := int(r.pages())
+		end = sort.Search(pages, func(page int) bool { return fence(page) >= want })
+		first = max(end-1, 0)
+		for end < pages && fence(end) == want {
+			end++
+		}
+	})
+	if err != nil {
+		return 0, 0, r.damaged(err.Error())
+	}
+	return first, end, nil
+}
+
 func (r *run) find(key *[sha256.Size]byte) (id ID, ok bool, err error) {
-	if r.count == 0 || !r.mayHave(key) {
+	if r.count == 0 {
 		return ID{}, false, nil
 	}
-	want := binary.BigEndian.Uint64(key[:])
-	fence := func(page int) uint64 { return binary.LittleEndian.Uint64(r.fences[page*fenceSize:]) }
-	// The key is on the page before the first fence that is not below it, or, should keys
-	// share eight bytes, on one of those after.
-	pages := int(r.pages())
-	first := sort.Search(pages, func(page int) bool { return fence(page) >= want })
+	first, end, err := r.pagesOf(key)
+	if err != nil || first == end {
+		return ID{}, false, err
+	}
 	buf := make([]byte, pageSize)
-	for page := max(first-1, 0); page < pages && (page < first || fence(page) == want); page++ {
+	for page := first; page < end; page++ {
 		records, err := r.page(int64(page), buf)
 		if err != nil {
 			return ID{}, false, err

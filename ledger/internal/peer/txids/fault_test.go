@@ -1,0 +1,78 @@
+package txids
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/mapped/mappedtest"
+)
+
+// TestAStartMeetsABadSector under the fences and the filter: the run is left aside and made again, as any damaged one.
+func TestAStartMeetsABadSector(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, anything, noneSkipped(t))
+	first, second := taken(1, 0, 5, 300), taken(2, 5, 9, 3000)
+	require.NoError(t, s.Add(5, hashOf(5), first))
+	require.NoError(t, s.Add(9, hashOf(9), second))
+	bad := s.runs[1]
+	require.NoError(t, s.Close())
+	mend := mappedtest.Spoil(t, bad.path, pageSize*(1+bad.pages()))
+
+	var skipped []error
+	s = open(t, dir, anything, func(path string, why error) {
+		assert.Equal(t, bad.path, path)
+		skipped = append(skipped, why)
+	})
+	require.Len(t, skipped, 1)
+	require.ErrorIs(t, skipped[0], ErrDamaged)
+	require.ErrorContains(t, skipped[0], "read at offset ")
+	require.NoFileExists(t, bad.path)
+	require.EqualValues(t, 5, s.Blocks())
+	check(t, s, first)
+	mend()
+	require.NoError(t, s.Add(9, hashOf(9), second))
+	check(t, s, append(first, second...))
+}
+
+// TestACheckMeetsABadSector in the fences or in the filter: an id is found, or it is an error of which the next start
+// makes the run again.
+func TestACheckMeetsABadSector(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, anything, noneSkipped(t))
+	ids := taken(1, 0, 5, 50_000)
+	require.NoError(t, s.Add(5, hashOf(5), ids))
+	page := int64(os.Getpagesize())
+	fences := pageSize * (1 + s.runs[0].pages()) / page * page
+	whole, err := os.ReadFile(s.runs[0].path)
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	for name, at := range map[string]int64{"fences": fences, "filter": fences + 3*page} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(dir+"/"+span{end: 5}.name(), whole, 0o644))
+			s := open(t, dir, anything, noneSkipped(t))
+			// What may not be read is told in the same way as what cannot be.
+			require.NoError(t, syscall.Mprotect(s.runs[0].mapped[at:at+page], syscall.PROT_NONE))
+			failed := 0
+			for _, id := range ids[:1000] {
+				got, ok, err := s.Find(id.Key)
+				if err != nil {
+					require.ErrorIs(t, err, ErrDamaged)
+					require.ErrorContains(t, err, "read at offset ")
+					failed++
+					continue
+				}
+				require.True(t, ok)
+				require.Equal(t, id, got)
+			}
+			require.Positive(t, failed)
+			require.NoFileExists(t, s.runs[0].path)
+			require.NoError(t, s.Close())
+			assert.Zero(t, open(t, dir, anything, noneSkipped(t)).Blocks(), "it is read again from the blocks")
+		})
+	}
+}
