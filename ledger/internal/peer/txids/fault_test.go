@@ -2,6 +2,7 @@ package txids
 
 import (
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -75,4 +76,60 @@ func TestACheckMeetsABadSector(t *testing.T) {
 			assert.Zero(t, open(t, dir, anything, noneSkipped(t)).Blocks(), "it is read again from the blocks")
 		})
 	}
+}
+
+// TestAPageOfRecordsThatCannotBeRead is damage: the next start makes its run again. A file that is closed is none.
+func TestAPageOfRecordsThatCannotBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		path  func(t *testing.T, s *Store) string // of what is read in the run's place
+		close bool
+		want  error
+		kept  bool
+	}{
+		// No memory is there where the records are in a run: the kernel tells that as it tells a bad sector.
+		"a bad sector":     {path: func(*testing.T, *Store) string { return "/proc/self/mem" }, want: ErrDamaged},
+		"a shortened file": {path: shortened, want: ErrDamaged},
+		"a closed file":    {path: func(_ *testing.T, s *Store) string { return s.runs[1].path }, close: true, want: os.ErrClosed, kept: true},
+	} {
+		for does, do := range map[string]func(*Store, ID) error{
+			"check": func(s *Store, id ID) error { _, _, err := s.Find(id.Key); return err },
+			"merge": func(s *Store, _ ID) error { return s.Compact() },
+		} {
+			t.Run(name+", "+does, func(t *testing.T) {
+				dir := t.TempDir()
+				s := open(t, dir, anything, noneSkipped(t))
+				for n := range uint64(fan) {
+					require.NoError(t, s.Add(n+1, hashOf(n+1), taken(n, n, n+1, 200)))
+				}
+				bad := s.runs[1]
+				require.NoError(t, bad.file.Close())
+				file, err := os.Open(c.path(t, s))
+				require.NoError(t, err)
+				if bad.file = file; c.close {
+					require.NoError(t, file.Close())
+				}
+				err = do(s, taken(1, 1, 2, 200)[0])
+				require.ErrorIs(t, err, c.want)
+				require.ErrorContains(t, err, bad.path)
+				_ = s.Close()
+				s = open(t, dir, anything, noneSkipped(t))
+				if c.kept {
+					assert.EqualValues(t, fan, s.Blocks())
+				} else {
+					assert.ErrorContains(t, err, "the next start makes it again")
+					assert.EqualValues(t, 1, s.Blocks(), "the rest is read again from the blocks")
+				}
+			})
+		}
+	}
+}
+
+// shortened is a file that ends where the records of a run begin.
+func shortened(t *testing.T, s *Store) string {
+	t.Helper()
+	raw, err := os.ReadFile(s.runs[1].path)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "shortened")
+	require.NoError(t, os.WriteFile(path, raw[:pageSize], 0o644))
+	return path
 }

@@ -197,7 +197,11 @@ func (r *run) find(key *[sha256.Size]byte) (id ID, ok bool, err error) {
 
 // page reads the records of one page.
 func (r *run) page(page int64, buf []byte) ([]byte, error) {
-	if _, err := r.file.ReadAt(buf, pageSize*(1+page)); err != nil {
+	_, err := r.file.ReadAt(buf, pageSize*(1+page))
+	if errors.Is(err, syscall.EIO) || err == io.EOF { // a bad sector, or a shortened file: it would fail again at each start
+		return nil, r.damaged(fmt.Sprintf("page %d: %s", page, err))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.path, err)
 	}
 	if !sumFits(buf) {
