@@ -18,6 +18,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/durable"
 	"github.com/qioi/qioi/ledger/internal/framed"
+	"github.com/qioi/qioi/ledger/internal/mapped"
 )
 
 const (
@@ -134,7 +135,9 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(l.read(raw), unix.Munmap(raw)); err != nil {
+	var unread error
+	fault := mapped.Guard(raw, func() { unread = l.read(raw) })
+	if err := errors.Join(fault, unread, unix.Munmap(raw)); err != nil {
 		return err
 	}
 	l.ahead.to = max(l.ahead.to, l.end)

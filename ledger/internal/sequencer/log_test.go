@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/framed"
+	"github.com/qioi/qioi/ledger/internal/mapped/mappedtest"
 )
 
 func open(t *testing.T, dir string) *Log {
@@ -259,6 +261,34 @@ func TestDamageMayTakeSeveralWrites(t *testing.T) {
 			assert.Equal(t, changed, stays)
 		})
 	}
+}
+
+// TestABadSectorIsTold with the place in the file, of which nothing is cut off.
+func TestABadSectorIsTold(t *testing.T) {
+	dir, page := t.TempDir(), int64(os.Getpagesize())
+	l := open(t, dir)
+	for range 4 {
+		_, err := l.Append([][]byte{make([]byte, page)})
+		require.NoError(t, err)
+	}
+	require.NoError(t, l.Close())
+	path := filepath.Join(dir, logName)
+	before, err := os.Stat(path)
+	require.NoError(t, err)
+	mend := mappedtest.Spoil(t, path, 2*page)
+	_, err = Open(dir, false)
+	require.ErrorIs(t, err, syscall.EIO)
+	var at int64
+	_, scanned := fmt.Sscanf(err.Error(), path+": read at offset %d: input/output error", &at)
+	require.NoError(t, scanned, err)
+	assert.GreaterOrEqual(t, at, 2*page)
+	after, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, before.Size(), after.Size())
+	mend()
+	l, err = Open(dir, false)
+	require.NoError(t, err, "the file is not locked any longer")
+	require.NoError(t, l.Close())
 }
 
 // TestABrokenChainIsTold, though each write is whole: a write of another log stands in for one of this.
