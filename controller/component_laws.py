@@ -73,7 +73,7 @@ class ComponentLaws:
             self._made_for = None
 
     def note(self, policies: tuple[Policy, ...], asks: Asks) -> None:
-        """Remember what each of the policies has asked for."""
+        """Remember what each of the policies has asked for; 0 where it was not given that for being idle."""
         self._asked = policies, asks
 
     def asked_shares(self) -> Iterator[tuple[str, int]]:

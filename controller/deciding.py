@@ -134,6 +134,7 @@ class Controller:
             (best,) = channels
             laws[best], verdict = answer_of(best)
             asks: Asks = ((policies[0].priority, verdict.shares),)
+            in_full = asks
         else:
             views = self._views(period, findings)
             if factors and len(set(map(factors.get, channels))) > 1:  # channels differ in that, too
@@ -142,13 +143,17 @@ class Controller:
             shares = {channel: verdict.shares for channel, (_, verdict) in answers.items()}
             asked = self._without_idle(shares, period, findings)
             asks = tuple([(one.priority, asked[one.channel]) for one in policies])
+            # What an idle channel is lowered to says nothing of what is enough for it.
+            in_full = tuple(
+                [(one, ask if ask == shares[name] else 0) for (one, ask), name in zip(asks, channels, strict=True)]
+            )
             most = max(asked.values())
             best = next(channel for channel in channels if shares[channel] == most)
             verdict = answers[best][1]
             if verdict.error != views[best].error:
                 verdict = answer_of(best)[1]
             laws |= {channel: law for channel, (law, _) in answers.items()}
-        known.note(policies, asks)
+        known.note(policies, in_full)
         return as_decision(component.name, force.share, verdict, best, asks)
 
     def _views(self, period: Period, findings: Findings) -> Mapping[str, View]:

@@ -35,6 +35,8 @@ TENANT = "another channel has more than it is owed, and this one less"
 #: A step is a tenth times the part of their Ts that tenants have beyond them, which counts as this at least. Rates tell
 #: some seconds late, and whole steps until then would take tenants far below their Ts.
 LEAST = 0.1
+#: Part of the CPUs below which nobody foreign works. Neighbours that raised shares squeeze may have little more.
+NOBODY = 0.01
 #: CPUs from which on a tenant has something to give.
 USES = 0.01
 #: Sets of channels whose rivals are looked for among the levels, in one period: for each, all components are asked.
@@ -142,8 +144,8 @@ class Contention:
     def _hold_inherited(self, period: Period) -> None:
         """Hold what is first seen raised, where CPUs are full and nothing is foreign: an earlier daemon raised it.
 
-        It did so against tenants, most likely, so that there are to be channels with Ts beside its own. Its law lets go
-        of it after as long as is looked at it here: one period may have a moment of foreign work.
+        It did so against tenants, most likely, so that there are to be channels with Ts beside its own. One period may
+        have a moment of foreign work, so that several are looked at, for as long as a law waits before it lets go.
         """
         if period.host is None:
             return
@@ -151,14 +153,15 @@ class Contention:
         new = (period.forces.keys() & period.delays.keys()) - self._seen
         if new:
             self._inherited |= {name: now for name, _ in raised(period) if name in new}
-        self._seen = (self._seen & period.forces.keys()) | new
+            there = {one.name for one in period.components}
+            self._seen = (self._seen & there) | new  # one that is absent for a period is not new after it
         if not self._inherited:
             return
         stated = {name for name, owed in period.owed.items() if is_stated(owed)}
         for one in period.components:
             if one.name in self._inherited and not stated.issubset(one.channels):
                 load = period.host.of(one.name)
-                if load.foreign < FOREIGN and not self._has_room(now, one.name, load):
+                if load.foreign < NOBODY and not self._has_room(now, one.name, load):
                     self._held[one.name] = now
         waiting = self._inherited.items()
         self._inherited = {name: at for name, at in waiting if name not in self._held and now - at < ROOM_FOR}

@@ -56,8 +56,8 @@ class Minimum:
         """Forget the neighbours and what components may have beside them."""
         self._used: float | None = None
         self._wanted_at = -math.inf
-        #: When it is judged whether neighbours that were met beside raised shares are any.
-        self._judged_at = math.inf
+        #: When a full host was first met beside raised shares.
+        self._met_at = -math.inf
         self._most: dict[str, float] = {}
 
     def step(self, period: Period) -> dict[str, Limit]:
@@ -85,15 +85,13 @@ class Minimum:
             # Beside shares that are raised already, as after a restart, nobody sees what neighbours would use. Beside
             # those of pinned components alone it is seen: the other CPUs had room.
             squeezed = any(name not in host.pinned for name, _ in raised(period))
-            self._used, self._judged_at = host.foreign, period.now + SMOOTH if squeezed else math.inf
+            self._used, self._met_at = host.foreign, period.now if squeezed else -math.inf
         self._used += weight(seconds, SMOOTH) * (host.foreign - self._used)
-        are_met = False
-        if period.now >= self._judged_at:
-            # Where hardly anything is foreign, the shares are raised against tenants.
-            are_met, self._judged_at = self._used >= FOREIGN, math.inf
+        # While hardly anything is foreign, the shares are raised against tenants.
+        are_met = SMOOTH <= period.now - self._met_at <= FORGET and self._used >= FOREIGN
         if are_met or self._used >= self._hardly:
             self._wanted_at = period.now
-        if self._most and self._used < FOREIGN and not any(raised(period)):
+        if self._most and max(self._used, host.foreign) < FOREIGN and not any(raised(period)):
             self._forget()  # they do not take what all of it was given back for: they are gone
         elif period.now - self._wanted_at <= FORGET:
             self._move(period, seconds, self._used)

@@ -18,7 +18,7 @@ LESS = 0.1
 class Tenants(Struct, frozen=True):
     """By channel, what it lacks as a part of its T, at most 0 where it has its T; and those known to do less.
 
-    Channels of which that is not known are missing. To those in ``silent`` nobody sends.
+    Channels of which that is not known are missing. ``silent`` are those of ``short`` that nobody sends to.
     """
 
     short: Mapping[str, float]

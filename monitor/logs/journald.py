@@ -5,7 +5,7 @@ Python. It is asked for the export format, since JSON turns every message with a
 It starts at the end; should it end, it goes on after the last entry seen, by that entry's cursor.
 
 The lag is bounded: where more than one look takes waited for some looks in a row, it goes on at the journal's end. So
-it does where the pipe was full and what it held is old: journalctl has no CPU to fill it again before the look ends.
+it does where the pipe was full of entries from before the last look: journalctl has no CPU to fill it while it is read.
 
 Memory is bounded: what waits is in a pipe of a megabyte, ``max_read`` bytes at most are taken per look, and
 ``max_line`` bytes of a message; of a longer one the rest is passed over and counted.
@@ -33,7 +33,7 @@ from qioi.monitor.logs.line_cutter import MAX_LINE
 _READ_SIZE = 64 * 1024
 #: Bytes that the pipe may hold: on a full host journalctl fills it once in a period.
 _PIPE = 1024 * 1024
-#: Seconds after which an entry is old, where the pipe was full.
+#: Seconds by which an entry is older than the last look where the pipe was full: it was not there for that look.
 _LATE = 2.0
 #: Looks between two attempts to start journalctl, where it cannot be started or ends at once; and looks after which one
 #: that has told nothing is taken to be well.
@@ -93,6 +93,7 @@ class JournalTail:
         self._ending: list[subprocess.Popen[bytes]] = []  # killed, and perhaps still there
         self._pause = 0  # looks until another journalctl may be started
         self._much = _PIPE // 2  # bytes of one look that show a full pipe
+        self._looked_at = time.time()
         self._start()
 
     @property
@@ -127,7 +128,8 @@ class JournalTail:
             if block := self._entries.feed(data):
                 blocks.append(block)
         full = self._max_read - budget >= self._much
-        is_behind = budget <= 0 or (full and time.time() - self._entries.written >= _LATE)
+        is_behind = budget <= 0 or (full and self._entries.written < self._looked_at - _LATE)
+        self._looked_at = time.time()
         self.backlog = is_behind or self.gap > 0
         self._behind = self._behind + 1 if is_behind else 0
         return blocks
@@ -181,7 +183,8 @@ class JournalTail:
         pipe = self._process.stdout.fileno()
         os.set_blocking(pipe, False)
         with suppress(OSError):  # who is not root has a bound on all its pipes together
-            self._much = fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE) // 2
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+        self._much = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) // 2
         self._complaints.begin(self._process.stderr)
 
     def _ended(self) -> None:

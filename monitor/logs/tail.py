@@ -266,6 +266,7 @@ class FileTail:
                 named.close()
                 self._files.remove(file)
                 self._files.append(file)
+                file.copied = False
                 return True
         if not self._files or not named.holds(self._files[-1]):
             return False

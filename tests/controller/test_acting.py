@@ -14,6 +14,7 @@ from toy_daemon import ToySite, peer
 
 from qioi.commands.explain import lines
 from qioi.kernel.errors import CgroupError
+from qioi.model import LeaderChange
 from qioi.show.explain import explain
 from qioi.show.footnotes import raised_above
 from qioi.show.metrics import render
@@ -139,6 +140,18 @@ def test_an_ancestor_holds_what_it_has_while_nobody_sends_to_what_is_in_it(
     )
     site.run(1200)
     assert (site.weight("docker") == raised) is holds
+
+
+def test_a_lost_leader_raises_the_group_above_its_orderer_though_nothing_is_committed(tmp_path: Path) -> None:
+    parts = [peer("peer0", "docker/p"), peer("o", "docker/o", role="orderer")]
+    site = ToySite(tmp_path, parts, channels={"red": {"threshold": 100}})
+    site.toy.used, site.toy.waits = dict(OUTSIDE), dict.fromkeys(("peer0", "o"), (0.002, 0.01))
+    site.toy.tps, site.toy.ages = {"red": 0.0}, {"red": 60.0}
+    site.run(15)
+    assert site.weight("docker") == 100
+    site.toy.elections = [LeaderChange(1, 0, None, "red", "o")]
+    site.run(5)
+    assert site.weight("docker") == 200
 
 
 def test_an_ancestor_is_let_go_of_when_the_level_is_another_one(tmp_path: Path) -> None:

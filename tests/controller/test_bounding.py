@@ -107,6 +107,7 @@ def test_what_a_channel_holds_to_which_nobody_sends_leaves_anothers_bound_in_for
     decision = loop.run(60, 1400.0, 0.0, silence=20.0, presumed=presumed)
     assert (loop.share == raised) is holds
     assert (decision.channel == "blue") is holds
+    assert loop.controller.known["peer0"]["blue"] == pytest.approx(raised / 1024)  # for its next load
     loop.run(1, 800.0, 300.0)
     assert loop.share == raised  # the next load finds it raised
 

@@ -250,6 +250,7 @@ def test_what_was_raised_against_a_tenant_stays_through_a_restart(tmp_path: Path
         (FULL, {"red0": 2000, "blue0": 1024, "both": 2000}, {}, {"red0"}),  # the orderer of all is nobody's rival
         (ROOM, {"red0": 2000}, {}, set()),
         (HostLoad(0.0, 0.1), {"red0": 2000}, {}, set()),
+        (HostLoad(0.0, 0.02), {"red0": 2000}, {}, set()),  # neighbours that it was raised against
         (HostLoad(0.0, 0.1, pinned={"red0": FULL}), {"red0": 2000}, {}, {"red0"}),
         (FULL, {"red0": 2000}, {"blue": Threshold(100.0, "auto")}, set()),
         (FULL, {"red0": 2000}, {"red": Threshold(100.0, "auto")}, set()),
@@ -292,6 +293,9 @@ def test_what_is_raised_later_is_not_held_for_it() -> None:
     for forces in ({"red0": in_force(1024)}, {"red0": in_force(2000), "both": in_force(1024)}):
         rivals = contention.step(replace(period(120.0, 120.0), forces=forces), ())
     assert rivals.loads == {}
+    absent = replace(period(120.0, 120.0), forces={"both": in_force(1024), "client": in_force(1024)})
+    back = replace(absent, forces={**absent.forces, "red0": in_force(2000)})
+    assert [contention.step(one, ()).loads for one in (absent, back)] == [{}, {}]
     host_unknown = replace(period(120.0, 120.0, None), forces={"blue0": in_force(2000)})
     assert contention.step(host_unknown, ()).loads == {}
     known = replace(period(120.0, 120.0), forces={"blue0": in_force(2000)})

@@ -112,6 +112,23 @@ def test_a_moment_of_foreign_work_makes_no_neighbours_of_tenants() -> None:
         assert not beside.run(0.01, 1)
 
 
+def test_neighbours_that_were_squeezed_below_notice_are_met_when_they_get_more() -> None:
+    """After a restart the laws take them for nobody, and let go of what is raised; then they show."""
+    beside = Beside(0.1, 8000)
+    assert not beside.run(0.034, 20)
+    assert most(beside.run(0.05, 5)) < 8000  # type: ignore[operator]
+
+
+def test_a_moment_at_the_default_forgets_no_neighbours() -> None:
+    """As a trial of shares has it, at a period of a tenth of a second."""
+    minimum, delays = Minimum(0.1), {"a": replace(DELAYS["a"], interval=0.1)}
+    for number in range(250):
+        share, foreign = (8000, 0.6) if number < 50 else (8000, 0.01) if number < 249 else (1024, 0.2)
+        period = Period(0.1 * number, (), delays=delays, host=HostLoad(0.0, foreign))
+        limits = minimum.step(replace(period, forces={"a": InForce(share, 1024, HERE)}))
+    assert limits
+
+
 def test_neighbours_that_have_left_a_host_that_stays_full_are_forgotten(short: Beside) -> None:
     """Tenants fill it at once. Nobody takes what is given back, so that neighbours are gone once all of it is."""
     beside = short

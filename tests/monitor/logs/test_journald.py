@@ -287,6 +287,46 @@ def waiting_in(pipe: int) -> int:
     return int.from_bytes(held, sys.byteorder)
 
 
+def test_a_burst_early_in_a_long_period_is_no_backlog(
+    tmp_path: Path, journalctl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last entry is old by the time of the look, and yet all of them are of this period."""
+    stamped = re.sub(
+        rb"__REALTIME_TIMESTAMP=.*\n", b"__REALTIME_TIMESTAMP=%d\n" % (time.time() * 1e6), entry(1, b"x" * 300)
+    )
+    (tmp_path / "much").write_bytes(stamped * 1500)
+    journalctl(f"cat {tmp_path}/much; exec sleep 1000")
+    tail = JournalTail("a.service")
+    try:
+        assert tail._process is not None
+        pipe = tail._process.stdout
+        assert pipe is not None
+        until(lambda: waiting_in(pipe.fileno()) == (tmp_path / "much").stat().st_size)
+        later = time.time() + 20.0
+        monkeypatch.setattr(time, "time", lambda: later)
+        assert b"".join(tail.poll()).count(b"\n") == 1500
+        assert not tail.backlog
+    finally:
+        tail.close()
+
+
+def test_where_the_pipe_stays_small_less_shows_that_it_is_full(
+    journalctl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really = fcntl.fcntl
+
+    def refuse(pipe: int, command: int, value: int = 0) -> int:
+        if command == fcntl.F_SETPIPE_SZ:
+            raise PermissionError(1, "Operation not permitted")
+        return really(pipe, command, value)
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    journalctl("exec sleep 1000")
+    tail = JournalTail("a.service")
+    tail.close()
+    assert tail._much == 32 * 1024
+
+
 @pytest.mark.parametrize("stamp", [b"", b"soon", b"1" * 400, b"-1"])
 def test_an_entry_whose_time_is_none_is_not_old(stamp: bytes) -> None:
     reader = ExportReader(SourceCounters())
