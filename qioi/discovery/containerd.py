@@ -227,7 +227,7 @@ def config_of(task: Path) -> dict[str, Any]:
     except OSError as error:
         raise NotYetError(f"its config.json cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise NotYetError(f"its config.json is no JSON of at most {MAX_CONFIG >> 20} MiB") from None
+        raise NotYetError(f"its config.json is no JSON document, or has more than {MAX_CONFIG >> 20} MiB") from None
     return document if isinstance(document, dict) else {}
 
 

@@ -37,7 +37,8 @@ func TestAFaultIsAnErrorWithItsOffset(t *testing.T) {
 	require.EqualError(t, err, fmt.Sprintf("read at offset %d: input/output error", page+7))
 }
 
-// TestOtherPanicsArePassedOn: a mistake of the program, or a fault elsewhere, is no error of the file.
+// TestOtherPanicsArePassedOn: Guard makes an error of a fault inside the mapping alone. A panic of the program, and a
+// fault at an address outside, go on as panics.
 func TestOtherPanicsArePassedOn(t *testing.T) {
 	data, page := shortened(t), os.Getpagesize()
 	assert.PanicsWithValue(t, "a mistake", func() { _ = Guard(data, func() { panic("a mistake") }) })

@@ -247,7 +247,7 @@ def test_what_was_raised_against_a_tenant_stays_through_a_restart(tmp_path: Path
     ("host", "forces", "owed", "held"),
     [
         (FULL, {"red0": 2000, "blue0": 1024}, {}, {"red0"}),
-        (FULL, {"red0": 2000, "blue0": 1024, "both": 2000}, {}, {"red0"}),  # the orderer of all is nobody's rival
+        (FULL, {"red0": 2000, "blue0": 1024, "both": 2000}, {}, {"red0"}),  # it serves all channels: no rival
         (ROOM, {"red0": 2000}, {}, set()),
         (HostLoad(0.0, 0.1), {"red0": 2000}, {}, set()),
         (HostLoad(0.0, 0.02), {"red0": 2000}, {}, set()),  # neighbours that it was raised against
