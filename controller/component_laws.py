@@ -34,7 +34,7 @@ class ComponentLaws:
     def prepare(
         self, policies: tuple[Policy, ...], found: int, outweighs: int, begin: Callable[[str], float]
     ) -> dict[str, Law]:
-        """Find the laws to ask, by channel, and make those that are new.
+        """Find the laws to ask, by channel; make those that are new, and drop those of channels not served any more.
 
         ``found`` is the share that the component was found with, ``outweighs`` the one that outweighs its neighbours.
         Where there is no law yet, an earlier daemon, or another policy, has set the share in force: ``begin`` gives the
@@ -42,6 +42,7 @@ class ComponentLaws:
         """
         if self._made_for == (policies, found, outweighs):
             return self.laws
+        self.keep({policy.channel for policy in policies})
         new = not self.laws
         for policy in policies:
             share = begin(policy.channel) if new else found
