@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Set
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ class Bounding:
 
     def __init__(self) -> None:
         self._channels: dict[str, Beyond] = {}
+        self._bounded: frozenset[str] = frozenset()
         self._serving = Serving(frozenset(Role))
 
     def step(self, period: Period, bounded: Mapping[str, Policy], outweighs: Mapping[str, int]) -> None:
@@ -40,6 +41,12 @@ class Bounding:
             if (state := states[common]) is not None:
                 known = before.get(channel, Beyond())
                 self._channels[channel] = known.step(period.now, owed.value, reading, state)
+        self._bounded = frozenset(name for name, one in self._channels.items() if one.factor is not None)
+
+    @property
+    def channels(self) -> Set[str]:
+        """The channels that have a factor."""
+        return self._bounded
 
     def factor(self, channel: str) -> float | None:
         """Give what a channel's components have of their default share; ``None``: as much as they need."""

@@ -19,7 +19,6 @@ from qioi.controller.enough import Enough, Factors
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.alike import View, Views, answer_all
 from qioi.controller.laws.law import ChannelSeen, Law, Seen, Verdict, rest_of
-from qioi.controller.laws.need import is_active
 from qioi.controller.levels.cap import Held
 from qioi.controller.levels.wants import Want
 from qioi.controller.limiting import at_least, within
@@ -47,7 +46,6 @@ class Controller:
         self._laws: dict[str, ComponentLaws] = {}
         self._viewed: tuple[Period, Mapping[str, View]] | None = None
         self._seen: tuple[Period, Findings, dict[str, ChannelSeen]] | None = None
-        self._active: tuple[Period, tuple[Set[str], Set[str]]] | None = None
         self._bounding = Bounding()
         self._on_trial = OnTrial()
         self.adopt(policies)
@@ -141,7 +139,7 @@ class Controller:
                 views = {name: View((views[name].kind, factors.get(name)), views[name].error) for name in channels}
             answers = answer_all(channels, laws, views, answer_of)
             shares = {channel: verdict.shares for channel, (_, verdict) in answers.items()}
-            asked = self._without_idle(shares, period, findings)
+            asked = self._without_idle(shares, findings.sent_to)
             asks = tuple([(one.priority, asked[one.channel]) for one in policies])
             # What an idle channel is lowered to says nothing of what is enough for it.
             in_full = tuple(
@@ -173,24 +171,16 @@ class Controller:
             )
         return self._viewed[1]
 
-    def _without_idle(self, shares: dict[str, int], period: Period, findings: Findings) -> Mapping[str, int]:
+    def _without_idle(self, shares: dict[str, int], sent_to: Set[str]) -> Mapping[str, int]:
         """Give what channels ask for, where one that is sent to is bounded to its T: the others no more than those.
 
         What an idle channel's law holds for its next load would undo the bound. The law goes on holding it.
         """
-        sent_to, bounded = self._sent_to(period, findings)
-        if bounded.isdisjoint(shares):
+        bounded = self._bounding.channels & shares.keys()
+        if bounded.isdisjoint(sent_to):
             return shares
         most = max(share for channel, share in shares.items() if channel in sent_to)
         return {channel: share if channel in sent_to else min(share, most) for channel, share in shares.items()}
-
-    def _sent_to(self, period: Period, findings: Findings) -> tuple[Set[str], Set[str]]:
-        """Name the channels that somebody sends to, and those of them that are bounded to their Ts."""
-        if self._active is None or self._active[0] is not period:
-            sent_to = {name for name in self._policies if is_active(self._channel_seen(period, findings, name))}
-            bounded = {name for name in sent_to if self._bounding.factor(name) is not None}
-            self._active = period, (sent_to, bounded)
-        return self._active[1]
 
     def _channel_seen(self, period: Period, findings: Findings, channel: str) -> ChannelSeen:
         """Give a law's view of a channel in this period; its components have it in common."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, field
 
@@ -40,3 +40,7 @@ class Period(Struct, frozen=True):
     gone: tuple[str, ...] = ()
     siblings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     cpus: Mapping[str, frozenset[int]] = field(default_factory=dict)
+
+    def raised(self) -> Iterator[tuple[str, InForce]]:
+        """Name the components that have more than they were found with, each with what is in force."""
+        return ((name, force) for name, force in self.forces.items() if force.share > force.original)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Set
 from functools import cache
 from typing import NamedTuple
 
@@ -20,8 +20,7 @@ from msgspec.structs import replace
 
 from qioi.controller.findings.going_back import ANYWHERE, Channels, Cpus, GoingBack, meet
 from qioi.controller.findings.limits import Limit, Reason
-from qioi.controller.findings.minimum import raised
-from qioi.controller.findings.tenants import Tenants, is_stated, tenants_of
+from qioi.controller.findings.tenants import Tenants, tenants_of
 from qioi.controller.laws.need import FOREIGN, IDLE, QUIET, need_of
 from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.levels.placement import KeptBack
@@ -100,20 +99,17 @@ class Contention:
         self._components: tuple[Component, ...] = ()
         self._outer: dict[str, str] = {}
 
-    def step(self, period: Period, burning: Collection[str], presumed: Container[str] = ()) -> Rivals:
-        """Take one period in; ``burning`` names the components that burn.
-
-        ``presumed`` names channels that make no commits, but are taken to be sent to.
-        """
+    def step(self, period: Period, burning: Collection[str], sent_to: Set[str]) -> Rivals:
+        """Take one period in; ``burning`` names the components that burn, ``sent_to`` the channels that are sent to."""
         self._steps.begin(period.now)
-        tenants = tenants_of(period, presumed)
-        self._hold_inherited(period)
+        tenants = tenants_of(period, sent_to)
+        self._hold_inherited(period, tenants.stated)
         self._going_back.begin(period, tenants, self._held)
         if not (self._held or (period.host is not None and (tenants.below or burning))):
             return Rivals()
         if period.host is None:
             return self._kept(period.forces)
-        parts = self._parts(period)
+        parts = self._parts(period, tenants.stated)
         used, burnt = uses(period, own_cores(period, self._outer), tenants, burning)
         others = cache(lambda channels: used_by_others(used, channels))
         spare = cache(lambda channels, cpus: spare_beside(tenants, used, channels, cpus))
@@ -141,7 +137,7 @@ class Contention:
         decisions = (want.decision for want in wants)
         self._steps.answer((one.component, 0 if one.component in capped else one.shares) for one in decisions)
 
-    def _hold_inherited(self, period: Period) -> None:
+    def _hold_inherited(self, period: Period, stated: frozenset[str]) -> None:
         """Hold what is first seen raised, where CPUs are full and nothing is foreign: an earlier daemon raised it.
 
         It did so against tenants, most likely, so that there are to be channels with Ts beside its own. One period may
@@ -152,12 +148,11 @@ class Contention:
         now = period.now
         new = (period.forces.keys() & period.delays.keys()) - self._seen
         if new:
-            self._inherited |= {name: now for name, _ in raised(period) if name in new}
+            self._inherited |= {name: now for name, _ in period.raised() if name in new}
             there = {one.name for one in period.components}
             self._seen = (self._seen & there) | new  # one that is absent for a period is not new after it
         if not self._inherited:
             return
-        stated = {name for name, owed in period.owed.items() if is_stated(owed)}
         for one in period.components:
             if one.name in self._inherited and not stated.issubset(one.channels):
                 load = period.host.of(one.name)
@@ -175,12 +170,11 @@ class Contention:
         }
         return Rivals({}, limits, {group: by._replace(is_raised=False) for group, by in self._kept_back.items()})
 
-    def _parts(self, period: Period) -> list[Component]:
+    def _parts(self, period: Period, stated: frozenset[str]) -> list[Component]:
         """Give the components that others may keep back; let go of what is gone, or of whose channels none has a T."""
         if period.components is not self._components:
             self._components, self._outer = period.components, outer_ones(period.components)
         if self._held:
-            stated = {name for name, owed in period.owed.items() if is_stated(owed)}
             names = {one.name for one in period.components if not stated.isdisjoint(one.channels)}
             self._held = {name: full for name, full in self._held.items() if name in names}
         return [one for one in period.components if one.role is not Role.CLIENT and one.name in period.delays]

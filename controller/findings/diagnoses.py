@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Mapping, Set
+from collections.abc import Container, Iterable, Mapping, Set
+from functools import cache
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from qioi.controller.laws.need import is_active, is_below, weight
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Level
 from qioi.controller.period import Period
-from qioi.model import ChannelReading, HostLoad, Role
+from qioi.model import ChannelReading, Component, HostLoad, Role
 from qioi.model.names import few
 from qioi.model.serving import Serving
 
@@ -156,13 +157,15 @@ def see(period: Period, channel: str, presumed: Container[str] = ()) -> Seen:
     return replace(one, presumed=True) if channel in presumed else one
 
 
-def idle_components(period: Period, presumed: Container[str] = ()) -> frozenset[str]:
-    """Name the components that serve no channel which somebody sends to; one without channels serves all."""
-    sent_to = {name for name in period.owed if is_active(see(period, name, presumed))}
-    idle = {
-        channels: sent_to.isdisjoint(channels or sent_to) for channels in {one.channels for one in period.components}
-    }
-    return frozenset(one.name for one in period.components if idle[one.channels])
+def channels_sent_to(period: Period, presumed: Container[str]) -> frozenset[str]:
+    """Name the channels that somebody sends to; those in ``presumed`` make no commits, but are taken to be."""
+    return frozenset(name for name in period.owed if is_active(see(period, name, presumed)))
+
+
+def idle_components(components: Iterable[Component], sent_to: Set[str]) -> frozenset[str]:
+    """Name the components that serve none of the channels in ``sent_to``; one without channels serves all."""
+    idle = cache(lambda channels: sent_to.isdisjoint(channels or sent_to))  # many have their channels in common
+    return frozenset(one.name for one in components if idle(one.channels))
 
 
 def look(now: float, reading: ChannelReading | None, owed: Threshold, host: HostLoad | None = None) -> Seen:

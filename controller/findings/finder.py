@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from qioi.controller.findings.bottleneck import Bottleneck, Kind
 from qioi.controller.findings.burners import Burners
 from qioi.controller.findings.contention import Contention
-from qioi.controller.findings.diagnoses import Diagnoses
+from qioi.controller.findings.diagnoses import Diagnoses, channels_sent_to
 from qioi.controller.findings.effect import Effects
 from qioi.controller.findings.just_enough import JustEnough
 from qioi.controller.findings.leaders import Leaders, Leadership
@@ -29,13 +29,14 @@ class Findings(Struct, frozen=True):
     """What a period comes to.
 
     ``bottlenecks`` say what a channel waits for, ``leaders`` which Raft leaders it lost. Channels in ``presumed`` make
-    no commits, but are taken to be sent to. ``limits`` bound the shares of components, by name; ``enough`` those of
-    components whose channels are not bounded to T. ``outweighs`` are the shares, in v1 units, that outweigh the
-    neighbours of components where these are heavy. ``floors`` are the
-    least shares of a channel's orderers after lost leaders, in defaults. ``disturbed``: foreign work keeps the host
-    full while commits are made. Channels in ``lacking`` do less than they are owed for want of the CPU, components in
-    ``waiting`` wait for it. ``trying``: shares are moved to see what that does. ``loads`` is the host's load for
-    components that others of the ledger keep back, and ``kept_back`` says, by their groups, who these are.
+    no commits, but are taken to be sent to. To those in ``sent_to`` somebody sends: they commit, are presumed to be
+    sent to, or lost a leader. ``limits`` bound the shares of components, by name; ``enough`` those of components whose
+    channels are not bounded to T. ``outweighs`` are the shares, in v1 units, that outweigh the neighbours of components
+    where these are heavy. ``floors`` are the least shares of a channel's orderers after lost leaders, in defaults.
+    ``disturbed``: foreign work keeps the host full while commits are made. Channels in ``lacking`` do less than they
+    are owed for want of the CPU, components in ``waiting`` wait for it. ``trying``: shares are moved to see what that
+    does. ``loads`` is the host's load for components that others of the ledger keep back, and ``kept_back`` says, by
+    their groups, who these are.
     """
 
     bottlenecks: Mapping[str, Bottleneck]
@@ -43,6 +44,7 @@ class Findings(Struct, frozen=True):
     presumed: frozenset[str] = frozenset()
     limits: Mapping[str, Limit] = field(default_factory=dict)
     floors: Mapping[str, float] = field(default_factory=dict)
+    sent_to: frozenset[str] = frozenset()
     disturbed: bool = False
     lacking: frozenset[str] = frozenset()
     waiting: frozenset[str] = frozenset()
@@ -92,10 +94,12 @@ class Finder:
         leaders = self._leaders.step(now, period.owed, components, period.elections, period.host, period.forces)
         presumed = self._presumed.step(now, components, channels, period.heard, period.delays, period.host)
         burning = self._burners.step(period)
-        rivals = self._contention.step(period, burning, presumed)
+        committing = channels_sent_to(period, presumed)
+        rivals = self._contention.step(period, burning, committing)
         enough = self._enough.step(period, presumed)
         minimum, outside = self._minimum.step(period), out_of_reach(period)
         limits = strictest(period.forces, rivals.limits, minimum, outside, found.limits, burning)
+        floors = {channel: one.factor for channel, one in leaders.items() if one.factor > 1}
         tried = tried or self._enough.is_trying(now)
         return Findings(
             found.channels,
@@ -104,7 +108,8 @@ class Finder:
             limits={**self._effects.step(period, limits, not tried, presumed), **limits},
             enough=enough,
             outweighs=self._enough.outweighs,
-            floors={channel: one.factor for channel, one in leaders.items() if one.factor > 1},
+            floors=floors,
+            sent_to=committing | floors.keys(),
             disturbed=is_disturbed(period),
             lacking=found.lacking,
             waiting=frozenset(name for name, kind in found.components.items() if kind is Kind.CPU),

@@ -12,12 +12,10 @@ what it was found with, are gone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.need import FOREIGN, IDLE, weight
 from qioi.controller.laws.room import LastingRoom
-from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.model import MAX_SHARES, HostLoad
 
@@ -70,7 +68,7 @@ class Minimum:
             self._forget()
         elif host is not None:
             room = host.idle >= IDLE
-            if self._room.step(period.now, room) or (room and not any(raised(period))):
+            if self._room.step(period.now, room) or (room and not any(period.raised())):
                 self._forget()
             elif not room:
                 self._learn(period, host)
@@ -84,14 +82,14 @@ class Minimum:
         if self._used is None:
             # Beside shares that are raised already, as after a restart, nobody sees what neighbours would use. Beside
             # those of pinned components alone it is seen: the other CPUs had room.
-            squeezed = any(name not in host.pinned for name, _ in raised(period))
+            squeezed = any(name not in host.pinned for name, _ in period.raised())
             self._used, self._met_at = host.foreign, period.now if squeezed else -math.inf
         self._used += weight(seconds, SMOOTH) * (host.foreign - self._used)
         # While hardly anything is foreign, the shares are raised against tenants.
         are_met = SMOOTH <= period.now - self._met_at <= FORGET and self._used >= FOREIGN
         if are_met or self._used >= self._hardly:
             self._wanted_at = period.now
-        if self._most and max(self._used, host.foreign) < FOREIGN and not any(raised(period)):
+        if self._most and max(self._used, host.foreign) < FOREIGN and not any(period.raised()):
             self._forget()  # they do not take what all of it was given back for: they are gone
         elif period.now - self._wanted_at <= FORGET:
             self._move(period, seconds, self._used)
@@ -105,11 +103,6 @@ class Minimum:
             self._most = {name: min(MAX_SHARES, most * factor) for name, most in self._most.items()}
         else:
             factor = BACK**seconds if used < self.part else 1.0
-            for name, force in raised(period):
+            for name, force in period.raised():
                 most = min(force.share, self._most.get(name, force.share)) * factor
                 self._most[name] = max(force.original, LAG * force.share, most)
-
-
-def raised(period: Period) -> Iterable[tuple[str, InForce]]:
-    """Name the components that have more than they were found with, each with what is in force."""
-    return ((name, force) for name, force in period.forces.items() if force.share > force.original)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from msgspec import Struct
 
 from qioi.controller.findings.diagnoses import see
-from qioi.controller.laws.need import is_active, is_below, shortfall
+from qioi.controller.laws.need import is_below, shortfall
 from qioi.controller.laws.thresholds import AUTO, Threshold
 from qioi.controller.period import Period
 
@@ -18,12 +18,14 @@ LESS = 0.1
 class Tenants(Struct, frozen=True):
     """By channel, what it lacks as a part of its T, at most 0 where it has its T; and those known to do less.
 
-    Channels of which that is not known are missing. ``silent`` are those of ``short`` that nobody sends to.
+    Channels of which that is not known are missing. ``silent`` are those of ``short`` that nobody sends to. ``stated``
+    are all channels for which somebody has said what they are owed.
     """
 
     short: Mapping[str, float]
     below: frozenset[str]
     silent: frozenset[str] = frozenset()
+    stated: frozenset[str] = frozenset()
 
     def worst(self, channels: Iterable[str]) -> float:
         """Give what that one of these channels lacks which lacks most; all of its T where that is not known.
@@ -38,13 +40,13 @@ class Tenants(Struct, frozen=True):
         return self.worst(channels) <= 0
 
 
-def tenants_of(period: Period, presumed: Container[str]) -> Tenants:
-    """Look at all channels; those in ``presumed`` make no commits, but are taken to be sent to."""
-    seen = {name: see(period, name, presumed) for name, one in period.owed.items() if is_stated(one)}
+def tenants_of(period: Period, sent_to: Set[str]) -> Tenants:
+    """Look at all channels; somebody sends to those in ``sent_to``."""
+    seen = {name: see(period, name) for name, one in period.owed.items() if is_stated(one)}
     short = {name: lacks for name, one in seen.items() if (lacks := shortfall(one)) is not None}
-    active = {name for name, one in seen.items() if is_active(one)}
+    active = seen.keys() & sent_to
     below = frozenset(name for name in active if is_below(seen[name]))
-    return Tenants(short, below, frozenset(short.keys() - active))
+    return Tenants(short, below, frozenset(short.keys() - active), frozenset(seen))
 
 
 def is_stated(owed: Threshold) -> bool:

@@ -104,7 +104,7 @@ class Daemon:
         findings = self._finder.step(period, self._slicer.trying)
         self._kept_back = findings.kept_back
         asked = self._controller.decide_all(period, findings)
-        idle = idle_components(period, findings.presumed | findings.floors.keys())  # lost leaders make no commits
+        idle = idle_components(period.components, findings.sent_to)
         wants = self._ancestry.apply(period.now, asked, period.delays, period.host, idle)
         held, capped = None, frozenset[str]()
         if self._config.boost_cap is not None:

@@ -6,6 +6,7 @@ import pytest
 
 from qioi.controller.bounding import bound
 from qioi.controller.deciding import Controller
+from qioi.controller.findings.diagnoses import channels_sent_to
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.law import Effect, Verdict
 from qioi.controller.laws.thresholds import Threshold
@@ -62,15 +63,18 @@ class Loop:
 
 
 class TwoChannels:
-    """Red, which is bounded to its T, and blue, which has sent and does so no more; both serve the same peer."""
+    """Red, which is bounded to its T, and blue, which has sent and does so no more; one orderer serves both."""
 
     def __init__(self, beyond: str = "neighbours") -> None:
         policies = {"red": Policy("red", "adaptive", 500.0, beyond=beyond), "blue": Policy("blue", "adaptive", 1000.0)}
         self.controller, self.owed = Controller(policies), policies
-        self.peer = Component("peer0", Role.PEER, "g/p", ("red", "blue"))
+        self.both = Component("both", Role.ORDERER, "g/o", ("red", "blue"))
         self.share, self.now, self.total = 1024, 0.0, {"red": 0, "blue": 0}
 
-    def run(self, seconds: int, red: float, blue: float, silence: float = 0.0, presumed: bool = False) -> Decision:
+    def run(
+        self, seconds: int, red: float, blue: float, silence: float = 0.0, presumed: bool = False, floor: float = 1.0
+    ) -> Decision:
+        floors = {"blue": floor} if floor > 1.0 else {}
         for _ in range(seconds):
             self.now += 1.0
             rates = {"red": red, "blue": blue}
@@ -79,14 +83,16 @@ class TwoChannels:
             ages = {"red": 0.0, "blue": silence}
             period = Period(
                 self.now,
-                (self.peer,),
+                (self.both,),
                 {name: ChannelReading(name, rate, ages[name], 0, self.total[name]) for name, rate in rates.items()},
-                {"peer0": DelayReading("peer0", 0.6, 0.4, 10, 1.0)},
+                {"both": DelayReading("both", 0.6, 0.4, 10, 1.0)},
                 FULL,
                 {name: Threshold(one.threshold, "configuration") for name, one in self.owed.items()},
-                forces={"peer0": InForce(self.share, 1024, Placement(("g/p",), ""))},
+                forces={"both": InForce(self.share, 1024, Placement(("g/o",), ""))},
             )
-            findings = Findings({}, {}, frozenset({"blue"} if presumed else ()))
+            trial = frozenset({"blue"} if presumed else ())
+            sent_to = channels_sent_to(period, trial) | floors.keys()
+            findings = Findings({}, {}, trial, floors=floors, sent_to=sent_to)
             (want,) = self.controller.decide_all(period, findings)
             self.share = want.decision.shares
         return want.decision
@@ -107,9 +113,19 @@ def test_what_a_channel_holds_to_which_nobody_sends_leaves_anothers_bound_in_for
     decision = loop.run(60, 1400.0, 0.0, silence=20.0, presumed=presumed)
     assert (loop.share == raised) is holds
     assert (decision.channel == "blue") is holds
-    assert loop.controller.known["peer0"]["blue"] == pytest.approx(raised / 1024)  # for its next load
+    assert loop.controller.known["both"]["blue"] == pytest.approx(raised / 1024)  # for its next load
     loop.run(1, 800.0, 300.0)
     assert loop.share == raised  # the next load finds it raised
+
+
+def test_a_bound_leaves_another_channel_the_floor_of_its_lost_leader() -> None:
+    """It commits nothing for want of a leader, not because nobody sends."""
+    loop = TwoChannels()
+    loop.run(30, 800.0, 300.0)
+    loop.run(60, 1400.0, 0.0, silence=20.0)
+    assert loop.share < 8000
+    loop.run(1, 1400.0, 0.0, silence=80.0, floor=16.0)
+    assert loop.share >= 16 * 1024
 
 
 def policy(beyond: str = "neighbours", threshold: float | None = 1000.0) -> dict[str, Policy]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable
 
 from toy_daemon import ToySite
 from toy_host import ToyHost
 
+from qioi.controller.findings.contention import Contention, Rivals
+from qioi.controller.findings.diagnoses import channels_sent_to
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want
@@ -30,6 +32,11 @@ def period(
     owed = {name: Threshold(100.0, source) for name in rates}
     delays = {one.name: DelayReading(one.name, 0.8, 0.8, 10, 1.0) for one in PARTS}
     return Period(0.0, PARTS, readings, delays, host, owed)
+
+
+def step(contention: Contention, one: Period, burning: Collection[str] = (), presumed: Container[str] = ()) -> Rivals:
+    """Have a contention take a period in, in which nobody sends to channels that are silent and not ``presumed``."""
+    return contention.step(one, burning, channels_sent_to(one, presumed))
 
 
 def pins(**cpus: Iterable[int]) -> dict[str, frozenset[int]]:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 from toy_host import ToyHost
-from toy_tenants import FULL, PARTS, ROOM, in_force, period, pins, tenants_run, wanted
+from toy_tenants import FULL, PARTS, ROOM, in_force, period, pins, step, tenants_run, wanted
 
 from qioi.controller.findings.contention import Contention
 from qioi.controller.laws.room import ROOM_FOR
@@ -23,7 +23,7 @@ from qioi.settings.config import load_config
 
 def seen(*args: Period, burning: tuple[str, ...] = ()) -> dict[str, float]:
     contention = Contention(cpus=2)
-    rivals = [contention.step(one, burning) for one in args][-1]
+    rivals = [step(contention, one, burning) for one in args][-1]
     assert not rivals.limits  # no share in force is known
     return {name: round(load.foreign, 3) for name, load in rivals.loads.items()}
 
@@ -57,7 +57,7 @@ def test_where_nobody_is_kept_back_by_a_tenant_that_has_its_own(one: Period) -> 
 def test_an_idle_channel_is_kept_from_nothing_and_a_starved_one_is(presumed: tuple[str, ...], names: set[str]) -> None:
     one = period(0.0, 150.0)
     silent = {**one.channels, "red": ChannelReading("red", 0.0, 60.0)}
-    assert Contention(cpus=2).step(replace(one, channels=silent), (), presumed).loads.keys() == names
+    assert step(Contention(cpus=2), replace(one, channels=silent), (), presumed).loads.keys() == names
 
 
 def test_what_was_raised_against_a_tenant_is_held_until_there_is_room() -> None:
@@ -100,7 +100,7 @@ def test_a_burner_counts_by_what_it_uses_of_the_cpus_that_one_may_run_on(
     host = replace(FULL, pinned={"red0": FULL} if mine else {})
     one = replace(period(100.0, 100.0, host), cpus=pins(red0=mine, blue0=theirs))
     delays = {**one.delays, "blue0": DelayReading("blue0", 1.0, 0.8, 10, 1.0)}
-    load = Contention(cpus=64).step(replace(one, delays=delays), ("blue0",)).loads.get("red0")
+    load = step(Contention(cpus=64), replace(one, delays=delays), ("blue0",)).loads.get("red0")
     assert (load and load.foreign) == (foreign and pytest.approx(foreign))
 
 
@@ -108,7 +108,7 @@ def test_a_tenant_counts_where_the_one_below_its_threshold_may_run() -> None:
     """It fills the two CPUs of it; the others of the host are free."""
     for theirs, foreign in (({0, 1}, 0.4), ({2, 3}, None)):
         one = period(50.0, 150.0, HostLoad(0.9, 0.0, pinned={"red0": FULL}))
-        loads = Contention(cpus=64).step(replace(one, cpus=pins(red0={0, 1}, blue0=theirs)), ()).loads
+        loads = step(Contention(cpus=64), replace(one, cpus=pins(red0={0, 1}, blue0=theirs)), ()).loads
         assert {name: round(load.foreign, 3) for name, load in loads.items()} == ({"red0": foreign} if foreign else {})
 
 
@@ -146,7 +146,7 @@ def test_what_runs_in_anothers_group_is_counted_once(burning: tuple[str, ...], f
 
 def test_over_a_second_it_counts_as_well() -> None:
     one = period(50.0, 150.0, HostLoad(0.0, 0.02, lasting=HostLoad(0.05, 0.01)))
-    load = Contention(cpus=2).step(one, ()).loads["red0"]
+    load = step(Contention(cpus=2), one, ()).loads["red0"]
     assert load.foreign == pytest.approx(0.42)
     assert load.lasting is not None
     assert load.lasting.foreign == pytest.approx(0.41)
@@ -162,7 +162,7 @@ def test_over_a_second_it_counts_as_well() -> None:
     ],
 )
 def test_the_groups_that_keep_one_back(one: Period, burning: tuple[str, ...], groups: dict[str, set[str]]) -> None:
-    kept_back = Contention(cpus=2).step(one, burning).kept_back
+    kept_back = step(Contention(cpus=2), one, burning).kept_back
     assert {group: by.rivals for group, by in kept_back.items()} == groups
     assert {group for group, by in kept_back.items() if by.by_tenants} == (set() if burning else groups.keys())
 
@@ -171,14 +171,14 @@ def test_the_groups_that_keep_one_back(one: Period, burning: tuple[str, ...], gr
 def test_a_share_against_a_tenant_grows_by_a_tenth(kept_back: bool, share: int) -> None:
     """From the second period on, in which the levels at which the two meet are known."""
     one = replace(period(50.0, 200.0), forces={"red0": in_force(2000, kept_back=kept_back)})
-    assert Contention(cpus=2).step(one, ()).limits["red0"].allows(2000, 1024) == share
+    assert step(Contention(cpus=2), one, ()).limits["red0"].allows(2000, 1024) == share
 
 
 def test_a_weight_that_a_tenth_does_not_move_is_moved_by_several() -> None:
     """Its file takes whole numbers: what was asked for grows, up to the double, until it is another one."""
     one, contention = replace(period(50.0, 200.0), forces={"red0": in_force(10, 10)}), Contention(cpus=2)
-    assert [contention.step(one, ()).limits["red0"].most for _ in range(9)] == [11, 12, 13, 15, 16, 18, 19, 20, 20]
-    assert contention.step(replace(one, now=KEPT + 1.0), ()).limits["red0"].most == 11
+    assert [step(contention, one, ()).limits["red0"].most for _ in range(9)] == [11, 12, 13, 15, 16, 18, 19, 20, 20]
+    assert step(contention, replace(one, now=KEPT + 1.0), ()).limits["red0"].most == 11
 
 
 @pytest.mark.parametrize("weight", [1, 3])
@@ -262,7 +262,7 @@ def test_what_is_first_seen_raised_where_only_tenants_can_be_why_is_held(
 ) -> None:
     one = period(120.0, 120.0, host)
     first = replace(one, forces={name: in_force(share) for name, share in forces.items()}, owed={**one.owed, **owed})
-    assert Contention(cpus=2).step(first, ()).loads.keys() == held
+    assert step(Contention(cpus=2), first, ()).loads.keys() == held
 
 
 @pytest.mark.parametrize(("moments", "held"), [(1, {"red0"}), (4, set())])
@@ -270,7 +270,7 @@ def test_a_moment_of_foreign_work_does_not_hide_what_is_inherited(moments: int, 
     contention, first = Contention(cpus=2), replace(period(120.0, 120.0), forces={"red0": in_force(2000)})
     for now in range(int(ROOM_FOR) + 2):
         host = HostLoad(0.0, 0.1) if now < moments else FULL
-        rivals = contention.step(replace(first, now=float(now), host=host), ())
+        rivals = step(contention, replace(first, now=float(now), host=host), ())
     assert rivals.loads.keys() == held
 
 
@@ -291,15 +291,15 @@ def test_what_is_raised_later_is_not_held_for_it() -> None:
     """It was raised by this daemon: against neighbours that may be gone."""
     contention = Contention(cpus=2)
     for forces in ({"red0": in_force(1024)}, {"red0": in_force(2000), "both": in_force(1024)}):
-        rivals = contention.step(replace(period(120.0, 120.0), forces=forces), ())
+        rivals = step(contention, replace(period(120.0, 120.0), forces=forces), ())
     assert rivals.loads == {}
     absent = replace(period(120.0, 120.0), forces={"both": in_force(1024), "client": in_force(1024)})
     back = replace(absent, forces={**absent.forces, "red0": in_force(2000)})
-    assert [contention.step(one, ()).loads for one in (absent, back)] == [{}, {}]
+    assert [step(contention, one, ()).loads for one in (absent, back)] == [{}, {}]
     host_unknown = replace(period(120.0, 120.0, None), forces={"blue0": in_force(2000)})
-    assert contention.step(host_unknown, ()).loads == {}
+    assert step(contention, host_unknown, ()).loads == {}
     known = replace(period(120.0, 120.0), forces={"blue0": in_force(2000)})
-    assert contention.step(known, ()).loads.keys() == {"blue0"}
+    assert step(contention, known, ()).loads.keys() == {"blue0"}
 
 
 @pytest.mark.parametrize(("share", "capped", "then"), [(11, (), 12), (10, (), 11), (11, ("red0",), 11)])
@@ -308,9 +308,9 @@ def test_a_step_that_was_not_wanted_or_not_given_is_not_taken_further(
 ) -> None:
     """Its law asks for less where it waits for its disk. Once that is over, it goes on by a step."""
     contention, one = Contention(cpus=2), replace(period(50.0, 200.0), forces={"red0": in_force(10, 10)})
-    assert contention.step(one, ()).limits["red0"].most == 11
+    assert step(contention, one, ()).limits["red0"].most == 11
     contention.answer([wanted("red0", 10, share)], capped)
-    assert contention.step(one, ()).limits["red0"].most == then
+    assert step(contention, one, ()).limits["red0"].most == then
 
 
 def test_what_a_cap_held_down_goes_on_by_a_step_when_it_is_lifted(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_what_a_cap_held_down_goes_on_by_a_step_when_it_is_lifted(tmp_path: Path
 @pytest.mark.parametrize(("blue", "most"), [(300.0, 2200), (200.0, 2200), (150.0, 2100), (110.0, 2020), (100.0, 2020)])
 def test_the_less_tenants_have_to_give_the_smaller_is_the_step(blue: float, most: int) -> None:
     one = replace(period(50.0, blue), forces={"red0": in_force(2000)})
-    assert Contention(cpus=2).step(one, ()).limits["red0"].most == most
+    assert step(Contention(cpus=2), one, ()).limits["red0"].most == most
 
 
 @pytest.mark.parametrize(
@@ -349,17 +349,17 @@ def test_a_tenant_just_at_its_own_counts_where_it_runs(cores: float, where: Iter
         forces={"red0": in_force(2000)},
         cpus=pins(red0={0, 1}, green0=where),
     )
-    assert Contention(cpus=4).step(one, ()).limits["red0"].most == most
+    assert step(Contention(cpus=4), one, ()).limits["red0"].most == most
 
 
 def test_where_the_load_of_the_host_is_not_known_what_is_held_stays() -> None:
     """Laws take all waiting for foreign work then."""
     contention, forces = Contention(cpus=2), {"red0": in_force(2000)}
-    assert contention.step(replace(period(50.0, 200.0), forces=forces), ()).kept_back["g/red0"].is_raised
-    rivals = contention.step(replace(period(50.0, 200.0, None), forces=forces), ())
+    assert step(contention, replace(period(50.0, 200.0), forces=forces), ()).kept_back["g/red0"].is_raised
+    rivals = step(contention, replace(period(50.0, 200.0, None), forces=forces), ())
     assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 2000}
     assert rivals.kept_back == {"g/red0": (frozenset({"g/blue0"}), True, False)}
-    assert contention.step(period(50.0, 200.0, None), ()).limits == {}  # the share in force is not known either
+    assert step(contention, period(50.0, 200.0, None), ()).limits == {}  # the share in force is not known either
 
 
 @pytest.mark.parametrize("blue", [40, 48])

@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from qioi.controller.findings.finder import Finder, is_disturbed
 from qioi.controller.findings.limits import Limit, Reason, strictest
+from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Level, Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.model import ChannelReading, DelayReading, HostLoad
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, LeaderChange, Role
 
 ROOM, FULL = HostLoad(0.9, 0.05), HostLoad(0.0, 0.6)
 LATELY = {"red": ChannelReading("red", 10.0, 0.5)}
@@ -46,6 +47,21 @@ def test_a_silent_channel_that_is_taken_to_be_sent_to_is_disturbed() -> None:
     assert not is_disturbed(period)
     assert not is_disturbed(period, {"blue"})
     assert not is_disturbed(replace(period, host=ROOM), {"red"})
+
+
+@pytest.mark.parametrize(("lost", "sent_to"), [(False, {"red"}), (True, {"red", "blue"})])
+def test_a_channel_without_a_leader_is_sent_to_though_it_commits_nothing(lost: bool, sent_to: set[str]) -> None:
+    orderer = Component("orderer0", Role.ORDERER, "g/o", ("red", "blue"))
+    period = Period(
+        1.0,
+        (orderer,),
+        {**LATELY, "blue": ChannelReading("blue", 0.0, 60.0)},
+        host=FULL,
+        owed={name: Threshold(100.0, "configuration") for name in ("red", "blue")},
+        elections=(LeaderChange(1, 2, 1.0, "blue", "orderer0"),) if lost else (),
+    )
+    finder = Finder(lambda _channel, found: found, lambda _channel: False)
+    assert finder.step(period).sent_to == sent_to
 
 
 def force(share: int, *levels: Level) -> InForce:

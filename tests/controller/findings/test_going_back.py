@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 from toy_host import ToyHost
-from toy_tenants import FULL, PARTS, in_force, period, pins, tenants_run, wanted
+from toy_tenants import FULL, PARTS, in_force, period, pins, step, tenants_run, wanted
 
 from qioi.controller.findings.contention import Contention
 from qioi.controller.findings.going_back import AGAIN, FIRM
@@ -24,13 +24,13 @@ BOTH = {"red0": in_force(1024), "blue0": in_force(2048)}
 
 def test_a_tenant_that_was_raised_itself_goes_back_first() -> None:
     contention = Contention(cpus=2)
-    contention.step(replace(period(150.0, 50.0), forces={"blue0": in_force(1024)}), ())
+    step(contention, replace(period(150.0, 50.0), forces={"blue0": in_force(1024)}), ())
     forces = {"red0": in_force(1500), "blue0": in_force(2000)}
-    rivals = contention.step(replace(period(50.0, 200.0), forces=forces), ())
+    rivals = step(contention, replace(period(50.0, 200.0), forces=forces), ())
     assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 1500, "blue0": 1818}
     assert [by.is_raised for by in rivals.kept_back.values()] == [False, False]
     forces["blue0"] = in_force(1024)
-    rivals = contention.step(replace(period(50.0, 200.0), forces=forces), ())
+    rivals = step(contention, replace(period(50.0, 200.0), forces=forces), ())
     assert {name: limit.most for name, limit in rivals.limits.items()} == {"red0": 1650}
     assert rivals.kept_back["g/red0"] == (frozenset({"g/blue0"}), True, True)
 
@@ -41,9 +41,9 @@ def eased(forces: dict[str, InForce], *later: Period, answers: Mapping[str, int]
     What each wants within the limits, ``answers`` says.
     """
     contention = Contention(cpus=2)
-    contention.step(replace(period(150.0, 50.0), forces=forces), ())
+    step(contention, replace(period(150.0, 50.0), forces=forces), ())
     for one in later:
-        rivals = contention.step(replace(one, forces=forces), ())
+        rivals = step(contention, replace(one, forces=forces), ())
         contention.answer([wanted(name, forces[name].share, share) for name, share in answers.items()])
     return {name: limit.most for name, limit in rivals.limits.items() if limit.most is not None}
 
@@ -67,21 +67,21 @@ def test_who_went_no_further_back_is_asked_again_later_or_once_it_has_more() -> 
     one, firm = period(50.0, 200.0), {"blue0": 2048}
     assert "blue0" in eased(BOTH, one, replace(one, now=AGAIN), answers=firm)
     contention = Contention(cpus=2)
-    contention.step(replace(period(150.0, 50.0), forces=BOTH), ())
-    contention.step(replace(one, forces=BOTH), ())
+    step(contention, replace(period(150.0, 50.0), forces=BOTH), ())
+    step(contention, replace(one, forces=BOTH), ())
     contention.answer([wanted("blue0", 2048, 2000)])
     more = {**BOTH, "blue0": in_force(2049)}
-    assert "blue0" not in contention.step(replace(one, now=FIRM - 0.1, forces=more), ()).limits
-    assert "blue0" in contention.step(replace(one, now=FIRM, forces=more), ()).limits
+    assert "blue0" not in step(contention, replace(one, now=FIRM - 0.1, forces=more), ()).limits
+    assert "blue0" in step(contention, replace(one, now=FIRM, forces=more), ()).limits
 
 
 def test_a_dry_run_holds_nobody_up() -> None:
     """What it would give back it has not got."""
     contention = Contention(cpus=2)
-    contention.step(replace(period(150.0, 50.0), forces=BOTH), ())
-    contention.step(replace(period(50.0, 200.0), forces=BOTH), ())
+    step(contention, replace(period(150.0, 50.0), forces=BOTH), ())
+    step(contention, replace(period(50.0, 200.0), forces=BOTH), ())
     contention.answer([wanted("blue0", 2048, 1800, shown=True)])
-    assert contention.step(replace(period(50.0, 200.0), forces=BOTH), ()).limits.keys() == {"red0"}
+    assert step(contention, replace(period(50.0, 200.0), forces=BOTH), ()).limits.keys() == {"red0"}
 
 
 @pytest.mark.parametrize("whose", [{"foreign": True}, {"taken": ("g",)}, {"problem": "g is read-only"}])
@@ -134,10 +134,10 @@ def test_for_who_sends_less_than_its_own_nobody_goes_back() -> None:
     one = three(60.0, 20.0, 200.0)
     forces = {"red0": in_force(2048), "blue0": in_force(1024)}
     contention = Contention(cpus=2)
-    contention.step(replace(three(50.0, 150.0, 150.0), forces=forces), ())
+    step(contention, replace(three(50.0, 150.0, 150.0), forces=forces), ())
     idle = {**one.delays, "blue0": DelayReading("blue0", 0.8, 0.01, 10, 1.0)}
     for delays, most in ((one.delays, 1862), (idle, 2253)):
-        limits = contention.step(replace(one, delays=delays, forces=forces), ()).limits
+        limits = step(contention, replace(one, delays=delays, forces=forces), ()).limits
         assert limits["red0"].most == most
 
 

@@ -16,17 +16,18 @@ SOME = Tenants({"red": 0.5, "blue": -0.25, "green": 0.0, "grey": -3.0}, frozense
 def test_only_channels_whose_rates_and_numbers_are_known_are_tenants() -> None:
     one = replace(period(50.0, None), owed={**period(0, 0).owed, "learned": Threshold(10.0, "auto")})
     one = replace(one, channels={**one.channels, "learned": ChannelReading("learned", 5.0, 0.1)})
-    assert tenants_of(one, ()) == Tenants({"red": 0.5}, frozenset({"red"}))
+    stated = frozenset({"red", "blue"})
+    assert tenants_of(one, stated) == Tenants({"red": 0.5}, frozenset({"red"}), stated=stated)
 
 
-@pytest.mark.parametrize(("presumed", "worst"), [((), -0.5), (("quiet",), 1.0)])
+@pytest.mark.parametrize(("sent_to", "worst"), [({"red", "blue"}, -0.5), ({"red", "blue", "quiet"}, 1.0)])
 def test_a_channel_that_nobody_sends_to_lacks_nothing_beside_one_that_is_sent_to(
-    presumed: tuple[str, ...], worst: float
+    sent_to: set[str], worst: float
 ) -> None:
     one = period(50.0, 150.0)
     channels = {**one.channels, "quiet": ChannelReading("quiet", 0.0, 60.0)}
     owed = {**one.owed, "quiet": Threshold(10.0, "configuration")}
-    tenants = tenants_of(replace(one, channels=channels, owed=owed), presumed)
+    tenants = tenants_of(replace(one, channels=channels, owed=owed), sent_to)
     assert tenants.worst(("blue", "quiet")) == worst
     assert tenants.worst(("quiet",)) == 1.0
     assert not tenants.have_theirs(("quiet",))
