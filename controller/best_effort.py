@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,17 +64,25 @@ class BestEffort:
         """Groups that QiOi made idle."""
         return self._guard.groups
 
-    def step(self, now: float, waits: bool, disturbed: bool, components: Iterable[str]) -> tuple[str, ...]:
+    def step(
+        self,
+        now: float,
+        waits: bool,
+        disturbed: bool,
+        components: Iterable[str],
+        changed: Callable[[], Iterable[str]] = tuple,
+    ) -> tuple[str, ...]:
         """Do one period's work; give the groups that QiOi made idle.
 
         ``waits`` says that a component waits behind foreign work, ``disturbed`` that this keeps the host full;
-        ``components`` are their groups: neither they nor those above or below them are made idle.
+        ``components`` are their groups: neither they nor those above or below them are made idle. Nor are the groups
+        that are ``changed``: a share of ours is in force there, and could not be put back while the group is idle.
         """
         if not (self._patterns or self._labelled or self._guard.groups) and self._last is None:
             return ()
         if disturbed and (waits or self._last is not None):
             self._last = now
-            spared = Spared(components, self._own)
+            spared = Spared(components, (*self._own, *changed()))
             # A container matches a pattern before it is known to be a component, and may be idle by then.
             self._tell(now, self._guard.release([one for one in self._guard.groups if one in spared]))
             found = self._find(spared)

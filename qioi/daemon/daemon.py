@@ -143,7 +143,7 @@ class Daemon:
             disturbed = is_disturbed(acted, starved)
         waits = bool(starved) or not findings.waiting.isdisjoint(one.name for one in acted.components)
         groups = [one.cgroup for one in period.components]
-        idle = self._best_effort.step(period.now, waits, disturbed, groups)
+        idle = self._best_effort.step(period.now, waits, disturbed, groups, self._actor.guard.changed)
         return dataclasses.replace(outcomes, slices=slices, idle=idle)
 
     def report(self, before: Snapshot, period: Period, decisions: Decisions, outcomes: Outcomes) -> Snapshot:

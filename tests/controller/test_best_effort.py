@@ -62,6 +62,19 @@ def test_idle_while_components_wait(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert sum("batch/one: failed" in one.message for one in caplog.records) == 1
 
 
+def test_a_group_is_not_made_idle_before_its_share_is_put_back(tmp_path: Path) -> None:
+    """Its share reads as 1 while it is idle: putting it back met a value of somebody else, and left the raise."""
+    site = make(tmp_path, ["batch/*"])
+    site.guard.hold("batch/one")
+    site.guard.apply({"batch/one": 4096})  # by a daemon before this one, to which it was a component's
+    site.toy.waits = {"peer0": (0.1, 0.9)}
+    site.run(2)
+    assert idle(site) == {"batch/two"}
+    site.guard.release("batch/one")
+    site.run(1)
+    assert (idle(site), site.weight("batch/one")) == ({"batch/one", "batch/two"}, 100)
+
+
 def test_a_job_that_ends_while_it_is_idle_is_no_problem(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     site = make(tmp_path, ["batch/*"])
     site.toy.waits = {"peer0": (0.1, 0.9)}

@@ -19,17 +19,21 @@ ANCESTORS = Sources(
 )
 BOUNDS = Sources("controller", ("tests/controller/test_bounding.py",)).mutants(
     "deciding.py",
-    ("deciding: an idle channel undoes another's bound", "if bounded.isdisjoint(shares):", "if True:"),
+    ("deciding: an idle channel undoes another's bound", "if bounded.isdisjoint(sent_to):", "if True:"),
     (
         "deciding: an idle channel is lowered where nobody is bounded",
-        "if bounded.isdisjoint(shares):",
+        "if bounded.isdisjoint(sent_to):",
         "if not sent_to:",
     ),
-    (
-        "deciding: who is presumed to be sent to is idle",
-        "if is_active(self._channel_seen(period, findings, name))}",
-        "if (age := self._channel_seen(period, findings, name).commit_age) is not None and age < 6}",
-    ),
+)
+SENT_TO = Sources(
+    "controller/findings", ("tests/controller/findings/test_finder.py", "tests/controller/test_bounding.py")
+).mutants(
+    "diagnoses.py",
+    ("sent to: who is presumed to be is idle", "see(period, name, presumed))", "see(period, name))"),
+) + Sources("controller/findings", ("tests/controller/findings/test_finder.py",)).mutants(
+    "finder.py",
+    ("sent to: who lost a leader is idle", "sent_to=committing | floors.keys()", "sent_to=committing"),
 )
 BURNERS = Sources("controller/findings", ("tests/controller/findings/test_burners.py",)).mutants(
     "burners.py",
@@ -43,4 +47,4 @@ BURNERS = Sources("controller/findings", ("tests/controller/findings/test_burner
         "if silent:\n            return True",
     ),
 )
-IDLE = [*ANCESTORS, *BOUNDS, *BURNERS]
+IDLE = [*ANCESTORS, *BOUNDS, *SENT_TO, *BURNERS]

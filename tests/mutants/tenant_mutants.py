@@ -46,7 +46,7 @@ CONTENTION = TENANTS(
         "if True:\n            sums",
     ),
     ("contention: what serves all is held where inherited", " and not stated.issubset(one.channels):", ":"),
-    ("contention: what is raised later is held as well", "raised(period) if name in new}", "raised(period)}"),
+    ("contention: what is raised later is held as well", "period.raised() if name in new}", "period.raised()}"),
     (
         "contention: squeezed neighbours are nobody",
         "if load.foreign < NOBODY and not",
@@ -108,18 +108,18 @@ MINIMUM = Sources("controller/findings", ("tests/controller/findings/test_minimu
     ),
     (
         "minimum: neighbours are never gone",
-        "if self._most and max(self._used, host.foreign) < FOREIGN and not any(raised(period)):",
+        "if self._most and max(self._used, host.foreign) < FOREIGN and not any(period.raised()):",
         "if False:",
     ),
     (
         "minimum: neighbours are gone before all is back",
-        "if self._most and max(self._used, host.foreign) < FOREIGN and not any(raised(period)):",
+        "if self._most and max(self._used, host.foreign) < FOREIGN and not any(period.raised()):",
         "if self._most and max(self._used, host.foreign) < FOREIGN:",
     ),
     (
         "minimum: neighbours that get little are gone",
-        "if self._most and max(self._used, host.foreign) < FOREIGN and not any(raised(period)):",
-        "if self._most and not any(raised(period)):",
+        "if self._most and max(self._used, host.foreign) < FOREIGN and not any(period.raised()):",
+        "if self._most and not any(period.raised()):",
     ),
     (
         "minimum: a moment at the default tells that they are gone",
@@ -130,8 +130,8 @@ MINIMUM = Sources("controller/findings", ("tests/controller/findings/test_minimu
     ("minimum: a long period has no bound", "ON ** min(seconds, FORGET)", "ON**seconds"),
     (
         "minimum: pinned components squeeze",
-        "any(name not in host.pinned for name, _ in raised(period))",
-        "any(raised(period))",
+        "any(name not in host.pinned for name, _ in period.raised())",
+        "any(period.raised())",
     ),
     ("minimum: all neighbours want it", "if period.now - self._wanted_at <= FORGET:", "if True:"),
     ("minimum: nothing goes on again", "most * factor)", "most)"),
