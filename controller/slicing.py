@@ -115,15 +115,17 @@ class Slicer:
     def step(self, period: SlicePeriod) -> SliceState:
         """Do one period's work."""
         delays = period.delays
-        its = {one.name: one for one in period.components if one.role is not Role.CLIENT and one.name in delays}
+        its = {one.name: one for one in period.components if one.role is not Role.CLIENT}
         on, text = period.disturbed, "required"
         if self._mode == "auto":
-            trial = self._try(period, sum(delays[name].run + delays[name].wait for name in its))
+            trial = self._try(period, {name: delays[name] for name in its if name in delays})
             on, text = trial.on, trial.text
         sizes = {}
         for name in its if on else ():
-            slices, before = delays[name].slices, self._sizes.get(name)
-            wanted = size(delays[name].run / slices, self._default, SHORTEST, before) if slices else before
+            delay, before = delays.get(name), self._sizes.get(name)  # a look that failed changes nothing
+            wanted = before
+            if delay is not None and delay.slices:
+                wanted = size(delay.run / delay.slices, self._default, SHORTEST, before)
             if wanted is not None:
                 sizes[name] = wanted
         self._sizes = sizes
@@ -133,8 +135,12 @@ class Slicer:
             text = f"{text}; {counts.problem}"
         return SliceState(self._mode, on, text, sizes)
 
-    def _try(self, period: SlicePeriod, runnable: float) -> Trial:
-        """Continue the trial of the channels at work; channels differ in what slices do for them."""
+    def _try(self, period: SlicePeriod, delays: Mapping[str, DelayReading]) -> Trial:
+        """Continue the trial of the channels at work; channels differ in what slices do for them.
+
+        ``delays`` are the components' that count.
+        """
+        runnable = sum(one.run + one.wait for one in delays.values())
         at_work = {name: one for name, one in period.channels.items() if one.age is not None and one.age <= AT_WORK}
         key = frozenset(at_work)
         if key != self._at_work and (left := self._trials.get(self._at_work)) is not None:
@@ -142,7 +148,7 @@ class Slicer:
         self._at_work = key
         counts = {f"{one.channel} {one.source}": one.committed for one in at_work.values() if one.committed is not None}
         before = self._trials.pop(key, Trial())
-        look = Look(period.now, period.disturbed, runnable, counts, period.moved, period.lacking)
+        look = Look(period.now, period.disturbed, runnable, counts, period.moved, period.lacking, frozenset(delays))
         after = self._trials[key] = before.step(look)
         if after.verdict is not before.verdict and after.verdict is not None:
             log.info("slices: %s", after.text)

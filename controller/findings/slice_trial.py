@@ -75,7 +75,8 @@ class Look:
 
     ``active``: foreign work keeps the host full while commits are made. ``moved``: somebody's share was changed.
     ``lacking``: shares alone don't do, a channel is short of what it is owed for want of the CPU. ``committed`` is by
-    counter, and empty where nobody counts: the load is then taken to be even.
+    counter, and empty where nobody counts: the load is then taken to be even. ``components`` are those whose threads
+    could be looked at.
     """
 
     now: float
@@ -84,6 +85,7 @@ class Look:
     committed: Mapping[str, int] = field(default_factory=dict)
     moved: bool = False
     lacking: bool = True
+    components: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class Phase:
     begun: float
     committed: Mapping[str, int]
     last: float  # when a commit was seen last; without counters every period passes for one
+    components: frozenset[str] = frozenset()
     silence: float = 0.0  # the longest
     since: float | None = None
     base: Mapping[str, int] = field(default_factory=dict)
@@ -102,12 +105,16 @@ class Phase:
     @classmethod
     def at(cls, look: Look) -> Phase:
         """Begin with the end of a period."""
-        return cls(look.now, look.committed, look.now)
+        return cls(look.now, look.committed, look.now, look.components)
 
     def comparable(self, look: Look) -> bool:
-        """Whether the same is counted as before, and no count was taken back."""
+        """Whether the same is counted as before, of the same components, and no count was taken back."""
         before, now = self.committed, look.committed
-        return before.keys() == now.keys() and all(now[name] >= count for name, count in before.items())
+        return (
+            look.components == self.components
+            and before.keys() == now.keys()
+            and all(now[name] >= count for name, count in before.items())
+        )
 
     def add(self, look: Look) -> Phase:
         """Take in a period."""

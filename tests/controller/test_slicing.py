@@ -74,6 +74,14 @@ def test_required_is_in_force_while_interference_lasts(tmp_path: Path) -> None:
     assert "no journal" in site.run(1).slices.text
 
 
+def test_threads_keep_their_slice_while_they_cannot_be_looked_at(tmp_path: Path) -> None:
+    site, guard = make(tmp_path, "required")
+    site.run(2)
+    del site.toy.waits["peer0"]
+    site.run(2)
+    assert guard.wanted == {"g/p": 400_000}
+
+
 def rest(site: ToySite) -> None:
     """Let shares come to rest at the ceiling: nothing is tried while they move."""
     site.run(10)

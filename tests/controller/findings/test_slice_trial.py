@@ -90,6 +90,17 @@ def test_a_pair_in_which_something_else_is_counted_is_void() -> None:
     assert (host.trial.first, host.trial.gains, host.trial.voids) == (None, (), 1)
 
 
+def test_a_pair_in_which_a_component_cannot_be_looked_at_is_void() -> None:
+    """Without what it runs the phase looked cheap: a first one without slices made these look far too dear."""
+    trial, both = Trial(), frozenset({"peer0", "peer1"})
+    for now in range(int(STEADY + 3 * PHASE)):
+        missing = now == int(STEADY) + 2
+        trial = trial.step(
+            Look(float(now), True, 0.4 if missing else 1.0, components=both - {"peer1"} if missing else both)
+        )
+    assert (trial.voids, trial.gains) == (1, (0.0,))
+
+
 def test_counts_of_a_channel_that_comes_add_no_total_and_differences_are_summed() -> None:
     trial, total = Trial(), count(step=1000)
     for now in range(int(STEADY + 2 * PHASE) + 2):
