@@ -1,8 +1,7 @@
 """Turn readings into decisions: each channel's policy asks a law about each component that serves the channel.
 
 Each pair of component and channel has a law of its own, with its own memory. A component that serves several channels
-gets the largest share that any of them asks for: a tenant at or above its threshold asks for no raise, and takes none
-away from another.
+gets the largest share that any of them asks for: a tenant that has what it is owed takes nothing away from another.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ from qioi.controller.enough import Enough, Factors
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.alike import View, Views, answer_all
 from qioi.controller.laws.law import ChannelSeen, Law, Seen, Verdict, rest_of
+from qioi.controller.laws.need import load_of
 from qioi.controller.levels.cap import Held
 from qioi.controller.levels.wants import Want
-from qioi.controller.limiting import at_least, within
+from qioi.controller.limiting import at_least, at_most
 from qioi.controller.on_trial import OnTrial
 from qioi.controller.period import Period
 from qioi.controller.policy import Policy
@@ -216,9 +216,9 @@ class Controller:
             verdict = bound(verdict, part, law.default, law.bounds, force.share)
             law = law.at(verdict.shares)
         elif (limit := findings.enough.get(component.name)) is not None:
-            law, verdict = within(limit, law, verdict, force.share)
+            law, verdict = at_most(limit, law, verdict, force.share)
         if (limit := findings.limits.get(component.name)) is not None:
-            law, verdict = within(limit, law, verdict, force.share)
+            law, verdict = at_most(limit, law, verdict, force.share)
         if component.role is Role.ORDERER and channel in findings.floors:
             verdict = at_least(verdict, law.bounds.clamp(rest_of(law) * findings.floors[channel]))
         return law, verdict
@@ -281,7 +281,7 @@ def seen_by_law(period: Period, findings: Findings, component: Component, channe
     """Give a law's view of one component and one of its channels."""
     throughput, threshold, silence, presumed = channel
     delay = period.delays.get(component.name)
-    host = findings.loads.get(component.name) or (period.host and period.host.of(component.name))
+    host = findings.loads.get(component.name) or load_of(period.host, component.name)
     return Seen(period.now, throughput, threshold, silence, delay, host, presumed)  # by place, which is faster
 
 

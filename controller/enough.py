@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from qioi.controller.laws.need import has_room
+from qioi.controller.laws.need import has_room, load_of
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
-from qioi.model import Component, HostLoad
+from qioi.model import Component
 
 #: Seconds after which a component that is no longer there is forgotten: it may restart meanwhile. Names of pods never
 #: come again, so what is known would grow for ever.
@@ -46,7 +46,7 @@ class Enough:
         self._forget_gone(period)
         heard = {name for name, one in period.channels.items() if one.age is not None}
         for one in period.components:
-            force, host = period.forces.get(one.name), load_of(period.host, one)
+            force, host = period.forces.get(one.name), load_of(period.host, one.name)
             if force is None:
                 continue
             if force.taken_up:  # the factor is on another original
@@ -106,7 +106,7 @@ class Enough:
 
     def factors(self, period: Period, component: Component, channels: Iterable[str]) -> Factors:
         """Give what has been enough, by channel, while the host is full; who lacks in it had not asked for any."""
-        host, factors = load_of(period.host, component), self.known.get(component.name)
+        host, factors = load_of(period.host, component.name), self.known.get(component.name)
         if factors is None or host is None or has_room(host):
             return NOTHING
         return factors_of(channels, factors)
@@ -117,8 +117,3 @@ def factors_of(channels: Iterable[str], factors: Factors) -> Factors:
     if ANY in factors:
         return dict.fromkeys(channels, factors[ANY])
     return {channel: factors[channel] for channel in channels if channel in factors}
-
-
-def load_of(host: HostLoad | None, component: Component) -> HostLoad | None:
-    """Give the load of the CPUs that a component may run on, if it is known."""
-    return host.of(component.name) if host is not None else None

@@ -8,7 +8,7 @@ from qioi.controller.findings.limits import Limit
 from qioi.controller.laws.law import Effect, Law, Verdict, rest_of
 
 
-def within(limit: Limit, law: Law, verdict: Verdict, force: int) -> tuple[Law, Verdict]:
+def at_most(limit: Limit, law: Law, verdict: Verdict, force: int) -> tuple[Law, Verdict]:
     """Keep a law and its verdict within a finding's limit; the share ``force`` is in force."""
     rest = rest_of(law)
     most = limit.allows(force, rest)

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from qioi.controller.findings.limits import Limit, Reason
-from qioi.controller.laws.need import ACTIVE, weight
+from qioi.controller.laws.need import commits, weight
 from qioi.controller.period import Period
 from qioi.model import Component, Role
 
@@ -135,8 +135,7 @@ def looks_so(one: Component, parts: Iterable[Component], known: Mapping[str, Bur
         if other is not one and other.role is not Role.SUPPORT and share_a_channel(one, other)
     ]
     readings = [each for name, each in period.channels.items() if not one.channels or name in one.channels]
-    silent = all(each.silence is None or each.silence > ACTIVE for each in readings)
-    return known[one.name].is_burning(others, silent)
+    return known[one.name].is_burning(others, not any(map(commits, readings)))
 
 
 def served(channels: tuple[str, ...], rates: Mapping[str, float]) -> float:

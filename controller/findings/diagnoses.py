@@ -25,7 +25,7 @@ from qioi.controller.findings.bottleneck import (
 )
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.law import Seen
-from qioi.controller.laws.need import is_active, is_below, weight
+from qioi.controller.laws.need import is_active, is_below, load_of, weight
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Level
 from qioi.controller.period import Period
@@ -44,13 +44,14 @@ UNKNOWN = Bottleneck(Kind.UNKNOWN, "no scheduling of its components is known")
 
 
 class Diagnosed(Struct, frozen=True):
-    """One period's: of ``channels``, of ``components``, and the limits that follow, by component.
+    """One period's, of ``channels``, and the limits that follow, by component.
 
-    ``lacking`` names channels that commit, and do less than they are owed for want of the CPU.
+    Components in ``waiting`` wait for the CPU. ``lacking`` names channels that commit, and do less than they are owed
+    for want of it.
     """
 
     channels: Mapping[str, Bottleneck]
-    components: Mapping[str, Kind] = field(default_factory=dict)
+    waiting: frozenset[str] = frozenset()
     limits: Mapping[str, Limit] = field(default_factory=dict)
     lacking: frozenset[str] = frozenset()
 
@@ -69,7 +70,6 @@ class Diagnoses:
         seen = {name: see(period, name) for name in period.owed}
         machine = self._look_at_host(period)
         self._components = self._look_at_components(period, machine, {name for name in seen if suffers(seen[name])})
-        kinds = {name: one.kind for name, one in self._components.items()}
         ran = {name for name, one in period.delays.items() if one.run + one.wait > 0}
         sums: dict[tuple[str, ...], Times | None] = {}  # many channels may have the same components
         found = {}
@@ -81,7 +81,7 @@ class Diagnoses:
             found[channel] = after = self._judge(names, sums[names], machine, one, before)
             tell(channel, before, after)
         self._channels = found
-        waiting = {name for name, kind in kinds.items() if kind is Kind.CPU}
+        waiting = frozenset(name for name, one in self._components.items() if one.kind is Kind.CPU)
         lacking = frozenset(
             channel
             for channel, one in (seen.items() if waiting else ())
@@ -89,7 +89,7 @@ class Diagnoses:
             and is_below(one)
             and not waiting.isdisjoint(self._serving.names(channel, period.components))
         )
-        return Diagnosed(found, kinds, self._limits(period, machine), lacking)
+        return Diagnosed(found, waiting, self._limits(period, machine), lacking)
 
     def _look_at_host(self, period: Period) -> Machine:
         new = Machine.read(period.stalls, period.host)
@@ -103,7 +103,7 @@ class Diagnoses:
             delay = period.delays.get(one.name)
             if delay is None or one.role is Role.CLIENT:
                 continue
-            new = Times.read(delay, period.stalls, period.host and period.host.of(one.name))
+            new = Times.read(delay, period.stalls, load_of(period.host, one.name))
             its = not suffering.isdisjoint(one.channels) if one.channels else bool(suffering)
             before = self._components.get(one.name, Diagnosis())
             after[one.name] = before.step(new, delay.interval, machine, its)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Container, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from qioi.controller.findings.bottleneck import Bottleneck, Kind
+from qioi.controller.findings.bottleneck import Bottleneck
 from qioi.controller.findings.burners import Burners
 from qioi.controller.findings.contention import Contention
 from qioi.controller.findings.diagnoses import Diagnoses, channels_sent_to
@@ -18,7 +18,7 @@ from qioi.controller.findings.limits import Limit, strictest
 from qioi.controller.findings.minimum import Minimum
 from qioi.controller.findings.outside import out_of_reach
 from qioi.controller.findings.presumed import Presumed
-from qioi.controller.laws.need import ACTIVE, has_room
+from qioi.controller.laws.need import commits, has_room
 from qioi.controller.levels.placement import KeptBack
 from qioi.controller.levels.wants import Want
 from qioi.controller.period import Period
@@ -89,10 +89,9 @@ class Finder:
 
     def step(self, period: Period, tried: bool = False) -> Findings:
         """Take one period in. ``tried``: something else than shares is on trial."""
-        now, components, channels = period.now, period.components, period.channels
         found = self._diagnoses.step(period)
-        leaders = self._leaders.step(now, period.owed, components, period.elections, period.host, period.forces)
-        presumed = self._presumed.step(now, components, channels, period.heard, period.delays, period.host)
+        leaders = self._leaders.step(period)
+        presumed = self._presumed.step(period)
         burning = self._burners.step(period)
         committing = channels_sent_to(period, presumed)
         rivals = self._contention.step(period, burning, committing)
@@ -100,7 +99,7 @@ class Finder:
         minimum, outside = self._minimum.step(period), out_of_reach(period)
         limits = strictest(period.forces, rivals.limits, minimum, outside, found.limits, burning)
         floors = {channel: one.factor for channel, one in leaders.items() if one.factor > 1}
-        tried = tried or self._enough.is_trying(now)
+        tried = tried or self._enough.is_trying(period.now)
         return Findings(
             found.channels,
             leaders,
@@ -112,7 +111,7 @@ class Finder:
             sent_to=committing | floors.keys(),
             disturbed=is_disturbed(period),
             lacking=found.lacking,
-            waiting=frozenset(name for name, kind in found.components.items() if kind is Kind.CPU),
+            waiting=found.waiting,
             loads=rivals.loads,
             kept_back=rivals.kept_back,
             trying=self._effects.trying,
@@ -125,9 +124,7 @@ def is_disturbed(period: Period, presumed: Container[str] = ()) -> bool:
     So it does where it keeps the CPUs full that a pinned component may run on. A channel in ``presumed`` makes none,
     but is taken to be sent to.
     """
-    sent_to = any(
-        name in presumed or (one.silence is not None and one.silence <= ACTIVE) for name, one in period.channels.items()
-    )
+    sent_to = any(name in presumed or commits(one) for name, one in period.channels.items())
     host = period.host
     loads = () if host is None else (host, *host.pinned.values())
     return sent_to and not all(has_room(one) and has_room(replace(one, lasting=None)) for one in loads)

@@ -10,14 +10,15 @@ default, or what they had if that was more, and twice that after each further lo
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from qioi.controller.laws.need import room_for
-from qioi.model import Component, HostLoad, LeaderChange, Role
+from qioi.controller.levels.wants import InForce
+from qioi.controller.period import Period
+from qioi.model import LeaderChange, Role
 from qioi.model.serving import Serving
 
 #: Several orderers log one change, and a loss and the election after it are two lines: one within so many seconds.
@@ -61,20 +62,6 @@ class Leadership(Struct, frozen=True):
 log = logging.getLogger("qioi")
 
 
-class Shares(Protocol):
-    """A component's share in force and the one that it was found with, in v1 units; ``None`` where it can't be read."""
-
-    @property
-    def share(self) -> int | None:
-        """In force."""
-        ...
-
-    @property
-    def original(self) -> int | None:
-        """As it was found."""
-        ...
-
-
 class Leaders:
     """All channels'."""
 
@@ -88,25 +75,17 @@ class Leaders:
         self._known: dict[str, Leadership] = {}
         self._serving = Serving({Role.ORDERER})
 
-    def step(
-        self,
-        now: float,
-        channels: Iterable[str],
-        components: Collection[Component],
-        changes: Iterable[LeaderChange],
-        host: HostLoad | None,
-        states: Mapping[str, Shares],
-    ) -> dict[str, Leadership]:
-        """Take one period in; ``states`` are the components' from the period before."""
-        losses = [one for one in changes if one.old != 0]
+    def step(self, period: Period) -> dict[str, Leadership]:
+        """Take one period in."""
+        host, losses = period.host, [one for one in period.elections if one.old != 0]
         after = {}
-        for channel in channels:
-            its = self._serving.names(channel, components)
+        for channel in period.owed:
+            its = self._serving.names(channel, period.components)
             lost = [one for one in losses if one.orderer in its and one.channel in (None, channel)]
             before = self._known.get(channel, Leadership())
-            ratio = max(self._in_defaults(channel, states.get(name)) for name in its) if lost else 1.0
+            ratio = max(self._in_defaults(channel, period.forces.get(name)) for name in its) if lost else 1.0
             room = None if host is None else room_for(host, its)
-            after[channel] = before.step(now, bool(lost), room, ratio)
+            after[channel] = before.step(period.now, bool(lost), room, ratio)
             tell(channel, lost, self._shown(channel, before), self._shown(channel, after[channel]))
         self._known = after
         return {channel: self._shown(channel, one) for channel, one in after.items()}
@@ -115,9 +94,9 @@ class Leaders:
         """Give a channel's without the floor that Algorithm 1 does not have; another law may follow at a reload."""
         return replace(one, factor=1.0) if one.losses and self._is_literal(channel) else one
 
-    def _in_defaults(self, channel: str, state: Shares | None) -> float:
+    def _in_defaults(self, channel: str, force: InForce | None) -> float:
         """Give a component's share in force in units of the channel's default."""
-        return state.share / self._rest(channel, state.original) if state and state.share and state.original else 1.0
+        return force.share / self._rest(channel, force.original) if force is not None else 1.0
 
 
 def tell(channel: str, lost: list[LeaderChange], before: Leadership, after: Leadership) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
-from qioi.controller.laws.need import ACTIVE
+from qioi.controller.laws.need import commits
 from qioi.controller.laws.unheard import LASTS, Unheard
-from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
+from qioi.controller.period import Period
+from qioi.model import Role
 
 log = logging.getLogger("qioi")
 
@@ -19,26 +20,19 @@ class Presumed:
         self._is_literal = is_literal
         self._known: dict[str, Unheard] = {}
 
-    def step(
-        self,
-        now: float,
-        components: Iterable[Component],
-        channels: Mapping[str, ChannelReading],
-        heard: Iterable[str],
-        delays: Mapping[str, DelayReading],
-        host: HostLoad | None,
-    ) -> frozenset[str]:
+    def step(self, period: Period) -> frozenset[str]:
         """Take one period in; name the channels that make no commits, but are taken to be sent to.
 
-        ``heard`` names channels that commits came of lately, those without a policy too. What a component does may be
-        for any channel that it serves, so its work says something of a silent one only while all of them are silent.
+        What a component does may be for any channel that it serves, those without a policy too, so its work says
+        something of a silent one only while all of them are silent.
         """
-        silent = {name for name, one in channels.items() if one.silence is None or one.silence > ACTIVE}
+        channels, delays = period.channels, period.delays
+        silent = {name for name, one in channels.items() if not commits(one)}
         if not silent:  # as it nearly always is
             self._known.clear()
             return frozenset()
-        working = {name for name in heard if name not in channels} | (channels.keys() - silent)
-        its = [one for one in components if one.role is not Role.CLIENT and one.name in delays]
+        working = {name for name in period.heard if name not in channels} | (channels.keys() - silent)
+        its = [one for one in period.components if one.role is not Role.CLIENT and one.name in delays]
         its = [one for one in its if working.isdisjoint(one.channels or working)]
         before, self._known = self._known, {}
         for name in sorted(silent):
@@ -47,7 +41,7 @@ class Presumed:
             works = [delays[one.name] for one in its if not one.channels or name in one.channels]
             known = before.get(name, Unheard())
             lasts = LASTS if channels[name].age is None else 0.0
-            self._known[name] = after = known.step(now, works, host, lasts)
+            self._known[name] = after = known.step(period.now, works, period.host, lasts)
             if after.presumed and not known.presumed:
                 log.info("channel %s: no commit is seen, but its components work and wait: a trial begins", name)
             elif known.presumed and not after.presumed:

@@ -20,7 +20,6 @@ from typing import Generic, cast
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.owners import Owners
 from qioi.controller.guard.restore import Outcome, Result, failed, restore_entries
-from qioi.controller.guard.rule import Whose, whose
 from qioi.controller.levers.lever import Identity, Lever, Place
 from qioi.kernel.errors import KernelError
 from qioi.model import Owner
@@ -186,11 +185,7 @@ class Writer(Generic[Place]):
 
     def _expected(self, entry: Entry, current: int, ours: tuple[int, ...]) -> bool:
         """Whether a value is ours or an original that is still to be expected."""
-        match whose(current, entry.original, ours):
-            case Whose.ORIGINAL:
-                return not entry.ours or current in ours
-            case verdict:
-                return verdict is Whose.OURS
+        return current in ours or (current == entry.original and not entry.ours)
 
     def _write(self, place: Place, entry: Entry) -> Outcome:
         """Write the last of ``ours`` and read it back."""

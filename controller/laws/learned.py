@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from qioi.controller.laws.need import ACTIVE, QUIET, need_of
+from qioi.controller.laws.need import QUIET, commits, load_of, need_of
 from qioi.model import ChannelReading, DelayReading, HostLoad
 
 #: Samples that are kept; at one a second, the last five minutes without waiting.
@@ -55,9 +55,9 @@ class Learner:
         """Take one period in; ``delays`` are those of the components that serve the channel."""
         if self._last is not None and now - self._last < EVERY:
             return
-        if reading is None or not reading.throughput or reading.silence is None or reading.silence > ACTIVE:
+        if reading is None or not reading.throughput or not commits(reading):
             return
-        needs = [need_of(delay, host and host.of(delay.component)) if delay.interval > 0 else 1.0 for delay in delays]
+        needs = [need_of(delay, load_of(host, delay.component)) if delay.interval > 0 else 1.0 for delay in delays]
         if needs and max(needs) <= QUIET:
             self._samples.append(reading.throughput)
             self._last = now

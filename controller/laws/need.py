@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from qioi.controller.laws.law import ChannelSeen, Seen
-from qioi.model import DelayReading, HostLoad
+from qioi.model import ChannelReading, DelayReading, HostLoad
 
 #: Need up to which nobody waits.
 QUIET = 0.08
@@ -89,9 +89,19 @@ def is_below(seen: Seen) -> bool:
     return (shortfall(seen) or 0.0) > BELOW
 
 
+def commits(reading: ChannelReading) -> bool:
+    """Whether a channel has committed lately."""
+    return reading.silence is not None and reading.silence <= ACTIVE
+
+
 def is_active(seen: Seen | ChannelSeen) -> bool:
     """Whether somebody sends: the channel has committed lately, or is presumed to be sent to."""
     return seen.presumed or (seen.commit_age is not None and seen.commit_age <= ACTIVE)
+
+
+def load_of(host: HostLoad | None, component: str) -> HostLoad | None:
+    """Give the load of the CPUs that a component may run on, if it is known."""
+    return host.of(component) if host is not None else None
 
 
 def has_room(host: HostLoad | None) -> bool:

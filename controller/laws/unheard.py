@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from qioi.controller.laws.backoff import Backoff
-from qioi.controller.laws.need import Filter, rates, weight
+from qioi.controller.laws.need import Filter, load_of, rates, weight
 from qioi.model import DelayReading, HostLoad
 
 #: Threads, on average, that are runnable in a component which always has work to do, and CPUs that it uses at least.
@@ -125,7 +125,7 @@ class Unheard:
         ``lasts`` are the seconds for which their work must show that somebody sends.
         """
         works = {
-            one.component: self.works.get(one.component, Works()).add(one, host and host.of(one.component))
+            one.component: self.works.get(one.component, Works()).add(one, load_of(host, one.component))
             for one in delays
             if one.interval > 0
         }

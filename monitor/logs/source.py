@@ -82,11 +82,6 @@ class LogSource:
         return self._tail.backlog
 
     @property
-    def gap(self) -> int:
-        """Bytes that the last look has passed over, or found lost: blocks that stood in them were not seen."""
-        return self._tail.gap
-
-    @property
     def problem(self) -> str | None:
         """Why nothing can be read at present, in one line; ``None`` while all is well."""
         return self._tail.problem

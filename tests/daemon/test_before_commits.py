@@ -16,6 +16,7 @@ from waiting import until
 from qioi.controller.best_effort import HOLD
 from qioi.controller.findings.presumed import Presumed
 from qioi.controller.laws.unheard import LASTS, TRIAL
+from qioi.controller.period import Period
 from qioi.daemon.observer import ELSEWHERE
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
@@ -109,7 +110,7 @@ def watch(
     delays = {name: DelayReading(name, *STARVED, 10, 1.0) for name in ("peer0", "client")}
     found: frozenset[str] = frozenset()
     for second in range(10):
-        found = known.step(float(second), [one, client], readings, seen, delays, HostLoad(0.0, 0.9))
+        found = known.step(Period(float(second), (one, client), readings, delays, HostLoad(0.0, 0.9), heard=seen))
     return found
 
 

@@ -56,8 +56,8 @@ WRITER = of(
     ),
     (
         "does not notice an original that somebody has put back",
-        "return not entry.ours or current in ours",
-        "return True",
+        "(current == entry.original and not entry.ours)",
+        "current == entry.original",
     ),
     (
         "leaves alone for good what has its original back",

@@ -156,7 +156,7 @@ def test_one_that_no_share_helps_costs_the_others_nothing(stalls: Stalls, whose:
     """A throttled chaincode, a peer on a slow disk: the others wait for the CPU, and are raised."""
     found = steady(period(STARVED, BESIDE, stalls))
     assert {name: one.reason for name, one in found.limits.items()} == {whose: reason}
-    assert {kind for name, kind in found.components.items() if name != whose} == {Kind.CPU}
+    assert found.waiting == STARVED.keys() - {whose}
     assert found.lacking
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from qioi.controller.findings.presumed import Presumed
 from qioi.controller.laws.unheard import LASTS, TRIAL
+from qioi.controller.period import Period
 from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role
 
 CROWDED = HostLoad(idle=0.0, foreign=1.0)
@@ -35,7 +36,7 @@ def test_of_channels_those_without_a_commit_are_presumed_to_be_sent_to_while_all
     channels = silent("red", "paper", "blue") | {"green": ChannelReading("green", 5.0, 1.0)}
 
     def step(now: float) -> frozenset[str]:
-        return presumed.step(now, components, channels, (), delays, CROWDED)
+        return presumed.step(Period(now, components, channels, delays, CROWDED))
 
     with caplog.at_level(logging.INFO, "qioi"):
         seen = [step(float(second)) for second in range(round(LASTS + TRIAL) + 30)]
@@ -51,7 +52,7 @@ def test_a_channel_that_has_committed_and_is_silent_since_is_believed_at_once() 
 
     def step(now: float, age: float, work: tuple[float, float]) -> frozenset[str]:
         channels = {"red": ChannelReading("red", 0.0, age, interval=10.0)}
-        return presumed.step(now, components, channels, (), {"peer0": delay(*work)}, CROWDED)
+        return presumed.step(Period(now, components, channels, {"peer0": delay(*work)}, CROWDED))
 
     assert step(1.0, 15.0, STARVED) == frozenset()  # its blocks come every 10 s
     assert step(2.0, 25.0, (0.004, 0.84)) == frozenset()
