@@ -30,6 +30,9 @@ from qioi.monitor.metrics.short_heads import ShortHeaded
 EVERY = 1.0
 #: Seconds that an endpoint may take over any step of an answer, and over all of them.
 TIMEOUT, LONGEST = 2.0, 5.0
+#: So many times as long as it took to read a page, in CPU time, passes before the next question at the least: a page
+#: that is made up may take seconds to take apart, of which the loop would have half.
+REST = 10.0
 #: Bytes of a page; a peer with a thousand channels has less.
 MAX_PAGE = 16 * 1024 * 1024
 
@@ -97,8 +100,9 @@ class Endpoint:
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            before = time.thread_time()
             self._looks.put(self._look())
-            self._stop.wait(self._every)
+            self._stop.wait(max(self._every, REST * (time.thread_time() - before)))
 
     def _look(self) -> Look:
         """Ask once. Whatever goes wrong is the answer."""

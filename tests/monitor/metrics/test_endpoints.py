@@ -202,6 +202,30 @@ def test_nobody_is_followed_elsewhere(head: bytes) -> None:
         says(metered, f"{url}: HTTP status {head[9:].splitlines()[0].decode()}")
 
 
+def test_a_page_that_takes_long_to_take_apart_is_asked_for_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One made up of quotes took four of every five seconds of the daemon's CPU."""
+    spent = {"metrics of dear": 100.0, "metrics of cheap": 0.0}
+    times: dict[str, float] = {}
+
+    def thread_time() -> float:
+        name = threading.current_thread().name
+        times[name] = times.get(name, 0.0) + spent.get(name, 0.0)
+        return times[name]
+
+    monkeypatch.setattr(endpoints.time, "thread_time", thread_time)
+    page = fixed(rows("red", 3.0, 7.0))
+    with answering(page) as dear, answering(page) as cheap:
+        peers = ("dear", dear, ("red",)), ("cheap", cheap, ("red",))
+        with closing(channels(*peers)) as metered:
+
+            def looked() -> dict[str, int]:
+                metered.read(time.monotonic())
+                return {one.component: one.lines for one in metered.states()}
+
+            until(lambda: looked()["cheap"] >= 5 and looked()["dear"] >= 1)
+            assert looked()["dear"] == 1
+
+
 def test_no_proxy_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     for exempts in ("no_proxy", "NO_PROXY"):  # may name this very host

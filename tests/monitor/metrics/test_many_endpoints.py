@@ -19,7 +19,7 @@ from qioi.monitor.metrics import endpoints
 from qioi.monitor.metrics.endpoints import MeteredChannels
 from qioi.monitor.metrics.exposition import HEIGHT
 
-ENDPOINTS = 24
+ENDPOINTS = 12
 #: Bytes that one endpoint may have held of its answer and of what is made of it; an answer has ten times as many.
 FAIR = 300_000
 HEAD = b"HTTP/1.0 200 OK\r\n\r\n"
