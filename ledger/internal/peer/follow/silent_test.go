@@ -2,7 +2,9 @@ package follow_test
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +57,38 @@ func TestASilentOrdererIsToldOf(t *testing.T) {
 				}
 				require.Less(t, limit, time.Minute, said)
 			}
+		})
+	}
+}
+
+// noStreams are the settings of a server that allows its clients no stream at all.
+var noStreams = []byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0}
+
+// TestASilentOrdererHoldsNoWordsUp: a stream to it never opens, and the words of the others are heard in its place.
+func TestASilentOrdererHoldsNoWordsUp(t *testing.T) {
+	for name, what := range map[string][]byte{"connection alone": nil, "no streams": noStreams} {
+		t.Run(name, func(t *testing.T) {
+			silent := says(t, what)
+			replicas := make([]*replica, 3)
+			addresses := []string{silent}
+			for i := range replicas {
+				replicas[i] = &replica{t: t}
+				addresses = append(addresses, serve(t, replicas[i]))
+			}
+			w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: addresses, Liars: 1})
+			txs, ids := made(w)
+			for _, r := range replicas {
+				r.txs, r.word = txs, saidOf(w)
+			}
+			// The peer's name has it hear the silent one first: it is the next one after the one that it follows.
+			place, name := slices.Index(slices.Sorted(slices.Values(addresses)), silent), "peer0"
+			for n := 1; (follow.First(name, 4)+1)%4 != place; n++ {
+				name = fmt.Sprint("peer", n)
+			}
+			p := follows(t, w, &follow.Follower{Name: name, Patience: time.Hour})
+			p.has(ids)
+			assert.EqualValues(t, 1, p.Height(), "no seal has come")
+			p.stop()
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -125,11 +126,12 @@ func (f *Follower) hearOne(ctx context.Context, address string, patience time.Du
 	if err != nil {
 		return false, err
 	}
+	// It expects words from here on: an orderer may accept the connection and never let a stream open.
+	go f.expect(ctx, address, patience, cancel)
 	stream, err := streampb.NewStreamClient(conn).Follow(ctx, request)
 	if err != nil {
-		return false, err
+		return false, cmp.Or(context.Cause(ctx), err)
 	}
-	go f.expect(ctx, address, patience, cancel)
 	for {
 		batch, err := stream.Recv()
 		if cause := context.Cause(ctx); cause != nil {

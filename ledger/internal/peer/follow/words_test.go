@@ -108,19 +108,8 @@ func TestWordsOfOthersTellOfCommits(t *testing.T) {
 				addresses[i] = serve(t, replicas[i])
 			}
 			w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: addresses, Liars: 1})
-			var ids []string
-			var txs [][]byte
-			for range 5 {
-				raw, id := w.Make(peertest.Tx{})
-				txs, ids = append(txs, raw), append(ids, id)
-			}
-			word := func(txs [][]byte) []byte {
-				hash := w.NewOrderer().Previous
-				for _, tx := range txs {
-					hash = protoutil.RunningHash(hash, tx)
-				}
-				return hash
-			}
+			txs, ids := made(w)
+			word := saidOf(w)
 			for _, r := range replicas {
 				r.txs, r.word = txs, word
 			}
@@ -144,6 +133,26 @@ func TestWordsOfOthersTellOfCommits(t *testing.T) {
 			}
 			p.stop()
 		})
+	}
+}
+
+// made are five transactions and their ids.
+func made(w *peertest.World) (txs [][]byte, ids []string) {
+	for range 5 {
+		raw, id := w.Make(peertest.Tx{})
+		txs, ids = append(txs, raw), append(ids, id)
+	}
+	return txs, ids
+}
+
+// saidOf is the running hash that an honest orderer says of the first block's transactions so far.
+func saidOf(w *peertest.World) func(txs [][]byte) []byte {
+	return func(txs [][]byte) []byte {
+		hash := w.NewOrderer().Previous
+		for _, tx := range txs {
+			hash = protoutil.RunningHash(hash, tx)
+		}
+		return hash
 	}
 }
 
