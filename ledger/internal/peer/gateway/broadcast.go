@@ -20,7 +20,7 @@ import (
 type broadcaster struct {
 	dialer  *dialer
 	signer  protoutil.Signer // nil: no orderer's histories are asked for
-	timeout time.Duration    // of one answer
+	timeout time.Duration    // of opening a stream, and of one answer
 	decided *prometheus.CounterVec
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -157,12 +157,15 @@ type orderer struct {
 
 // broadcast hands an envelope to the orderer and waits for its answer.
 func (o *orderer) broadcast(ctx context.Context, env *commonpb.Envelope) (*ordererpb.BroadcastResponse, error) {
+	// An orderer that lets no stream open blocks us here, and those who wait for the turn meanwhile.
+	opening, cancel := context.WithTimeoutCause(ctx, o.cast.timeout, errSilent)
+	defer cancel()
 	select {
 	case o.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-opening.Done():
+		return nil, context.Cause(opening)
 	}
-	p, err := o.pipeline()
+	p, err := o.pipeline(opening)
 	if err != nil {
 		<-o.turn
 		return nil, err
@@ -184,24 +187,28 @@ func (o *orderer) broadcast(ctx context.Context, env *commonpb.Envelope) (*order
 }
 
 // pipeline is the open stream, opened again if need be; the caller holds the turn.
-func (o *orderer) pipeline() (*pipeline, error) {
+func (o *orderer) pipeline(opening context.Context) (*pipeline, error) {
 	if o.open == nil || o.open.failed() {
-		if err := o.connect(); err != nil {
+		if err := o.connect(opening); err != nil {
 			return nil, err
 		}
 	}
 	return o.open, nil
 }
 
-// connect opens a stream. It outlives the caller: others share it.
-func (o *orderer) connect() error {
+// connect opens a stream, before opening ends. The stream outlives the caller: others share it.
+func (o *orderer) connect(opening context.Context) error {
 	conn, err := o.cast.dialer.conn(o.node)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(o.cast.ctx)
 	context.AfterFunc(ctx, conn.release)
+	opened := context.AfterFunc(opening, cancel)
 	stream, err := ordererpb.NewAtomicBroadcastClient(conn).Broadcast(ctx, grpc.MaxCallRecvMsgSize(maxAnswer))
+	if !opened() {
+		err = context.Cause(opening)
+	}
 	if err != nil {
 		cancel()
 		return err

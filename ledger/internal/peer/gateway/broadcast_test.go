@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"context"
 	"encoding/pem"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -65,4 +67,70 @@ func TestOnlyConsentersAnswersCount(t *testing.T) {
 	assert.Same(t, before.orderers[0], after.orderers[0])
 	assert.NotSame(t, before.orderers[1], after.orderers[1], "the stream under the old certificate is left")
 	assert.Equal(t, der, after.orderers[1].certificate)
+}
+
+// opensNone is an orderer that allows its clients no stream at all.
+func opensNone(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			_, _ = conn.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0})
+		}
+	}()
+	return l.Addr().String()
+}
+
+// ends fails the test where a call never returns, and gives its error.
+func ends(t *testing.T, call func() error) error {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- call() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for ever")
+		return nil
+	}
+}
+
+// TestAnOrdererThatOpensNoStreamIsLeft after the timeout, by who opens the stream and by who waits for the turn.
+func TestAnOrdererThatOpensNoStreamIsLeft(t *testing.T) {
+	bundle := peertest.New(t, peertest.Options{Orderers: []string{opensNone(t)}}).Bundle
+	cast := newBroadcaster(newDialer(false, nil, nil), Config{BroadcastTimeout: 100 * time.Millisecond})
+	defer cast.close()
+	o := cast.cluster(bundle).orderers[0]
+	broadcast := func() error {
+		_, err := o.broadcast(t.Context(), &commonpb.Envelope{})
+		return err
+	}
+	assert.ErrorIs(t, ends(t, broadcast), errSilent)
+	o.turn <- struct{}{} // of one that does not come back
+	assert.ErrorIs(t, ends(t, broadcast), errSilent)
+	<-o.turn
+	assert.ErrorIs(t, ends(t, broadcast), errSilent, "the turn is given back")
+}
+
+// TestACallerMayLeaveAnOrdererThatOpensNoStream, before the timeout.
+func TestACallerMayLeaveAnOrdererThatOpensNoStream(t *testing.T) {
+	bundle := peertest.New(t, peertest.Options{Orderers: []string{opensNone(t)}}).Bundle
+	cast := newBroadcaster(newDialer(false, nil, nil), Config{BroadcastTimeout: time.Hour})
+	defer cast.close()
+	o := cast.cluster(bundle).orderers[0]
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := ends(t, func() error {
+		_, err := o.broadcast(ctx, &commonpb.Envelope{})
+		return err
+	})
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Empty(t, o.turn)
 }

@@ -56,7 +56,7 @@ type Config struct {
 	ConcurrencyLimit int
 	// EndorsementTimeout is for all endorsements of one transaction; 0: Fabric's 30 s.
 	EndorsementTimeout time.Duration
-	// BroadcastTimeout is for one orderer's answer; 0: Fabric's 30 s.
+	// BroadcastTimeout is for opening a stream to an orderer, and for one answer of it; 0: Fabric's 30 s.
 	BroadcastTimeout time.Duration
 }
 
