@@ -94,6 +94,7 @@ func (k *checkpoints) load(l *ledger, store *blockfile.Store) {
 		return
 	}
 	l.state = saved.State
+	l.index.refuseAgain(saved.Refused)
 	l.resume(saved.Point, bundle)
 	k.covered = saved.Point.Transactions
 	log.Infof("[%s] Restored the state of block [%d] from checkpoint %s", l.channelID, saved.Point.Blocks-1, saved.File)
@@ -162,7 +163,7 @@ func (k *checkpoints) save(d duty) {
 
 func (k *checkpoints) saveState(m *mark) {
 	start := time.Now()
-	if err := k.folder.Save(m.Point, m.state); err != nil {
+	if err := k.folder.Save(m.Point, m.state, k.index.refusedBefore(m.Blocks)); err != nil {
 		log.Warnf("[%s] no checkpoint at block [%d]; the next start replays more: %s", m.Channel, m.Blocks-1, err)
 		k.after = time.Now().Add(retry)
 		return

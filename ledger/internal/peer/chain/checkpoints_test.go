@@ -186,7 +186,7 @@ func TestInspectHoldsCheckpointsAgainstTheChain(t *testing.T) {
 	require.NoError(t, err)
 	saved.State.Apply(statedb.Version{Block: 1}, []statedb.Write{{Namespace: "kv", Key: "key1", Value: []byte("other")}})
 	folder := checkpoint.Open(filepath.Dir(newest.File), nil)
-	require.NoError(t, folder.Save(saved.Point, saved.State.Snapshot()))
+	require.NoError(t, folder.Save(saved.Point, saved.State.Snapshot(), saved.Refused))
 	_, err = Inspect(dir, false)
 	require.ErrorContains(t, err, "its state hash is")
 

@@ -18,10 +18,18 @@ const badCreator = peerpb.TxValidationCode_BAD_CREATOR_SIGNATURE
 
 // TestWhoIsNotAdmittedHearsSo, whether it waits for it or asks afterwards, also of a peer that was restarted.
 func TestWhoIsNotAdmittedHearsSo(t *testing.T) {
-	for name, w := range map[string]*peertest.World{"stream": streamWorld(t), "block": blockWorld(t)} {
+	for name, c := range map[string]struct {
+		world *peertest.World
+		every int // transactions to a checkpoint; -1: there is none
+	}{
+		"stream, replayed":            {streamWorld(t), -1},
+		"block, replayed":             {blockWorld(t), -1},
+		"stream, behind a checkpoint": {streamWorld(t), 1},
+		"block, behind a checkpoint":  {blockWorld(t), 1},
+	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			r := startRig(t, w, dir, Options{})
+			w, dir := c.world, t.TempDir()
+			r := startRig(t, w, dir, Options{CheckpointEvery: c.every})
 			raw, id := w.Make(peertest.Tx{Client: streamWorld(t).Signer("Org1MSP", "client")})
 			waited := make(chan Status, 1)
 			go func() { waited <- r.status(id) }()
@@ -31,9 +39,17 @@ func TestWhoIsNotAdmittedHearsSo(t *testing.T) {
 			assert.Equal(t, want, <-waited)
 			assert.Equal(t, want, r.status(id))
 			r.settle()
-			require.NoError(t, r.stop())
-			r = startRig(t, w, dir, Options{CheckpointEvery: -1})
-			assert.Equal(t, want, r.status(id))
+			for n := range uint64(2) { // the second time behind a checkpoint of a peer that had begun with one
+				orders := r.orders
+				require.NoError(t, r.stop())
+				r = startRig(t, w, dir, Options{CheckpointEvery: c.every})
+				assert.Equal(t, c.every > 0, r.covered == 2+n, "%d transactions came from a checkpoint", r.covered)
+				assert.Equal(t, want, r.status(id))
+				r.orders = orders
+				r.add(must(w.Make(peertest.Tx{})))
+				r.seal()
+				r.settle()
+			}
 		})
 	}
 }

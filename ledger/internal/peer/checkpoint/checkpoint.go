@@ -1,5 +1,5 @@
 // Package checkpoint keeps what follows from a channel's chain up to some block (the
-// state, a few hashes), so that a peer need not replay the chain from its beginning. The
+// state, a few hashes, refused transactions), so that a peer need not replay the chain from its beginning. The
 // chain remains the truth: a checkpoint that is torn, damaged or of another chain is left
 // aside, and at worst everything is replayed.
 //
@@ -8,6 +8,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/peer/txids"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 )
 
@@ -45,6 +47,9 @@ type Loaded struct {
 	File  string
 	Point Point
 	State *statedb.DB
+	// Refused are transactions before the point that do not count and whose senders may still ask for the verdict, the
+	// oldest first.
+	Refused []txids.ID
 }
 
 // Folder is where a channel's checkpoints are. One goroutine uses it.
@@ -77,12 +82,12 @@ func (f *Folder) Newest(fits func(Point) error, skipped func(file string, why er
 }
 
 // Save makes a checkpoint durable.
-func (f *Folder) Save(p Point, state *statedb.Snapshot) error {
+func (f *Folder) Save(p Point, state *statedb.Snapshot, refused []txids.ID) error {
 	if err := durable.MakeDir(f.dir); err != nil {
 		return err
 	}
 	name := prefix + fmt.Sprintf("%012d", p.Blocks)
-	if err := durable.Replace(f.dir, name, f.rest, func(w *durable.Writer) error { return writeState(w, p, state) }); err != nil {
+	if err := durable.Replace(f.dir, name, f.rest, func(w *durable.Writer) error { return writeState(w, p, state, refused) }); err != nil {
 		return err
 	}
 	f.good = append(f.good, filepath.Join(f.dir, name))
@@ -132,7 +137,8 @@ func Load(file string, fits func(Point) error) (*Loaded, error) {
 		return nil, err
 	}
 	body := len(raw) - sha256.Size
-	if body < len(magic) || string(raw[:len(magic)]) != magic {
+	former := bytes.HasPrefix(raw[:max(body, 0)], []byte(formerMagic))
+	if !former && !bytes.HasPrefix(raw[:max(body, 0)], []byte(magic)) {
 		return nil, fmt.Errorf("%w: it does not begin with %s", ErrDamaged, magic)
 	}
 	if sum := sha256.Sum256(raw[:body]); string(sum[:]) != string(raw[body:]) {
@@ -148,7 +154,11 @@ func Load(file string, fits func(Point) error) (*Loaded, error) {
 			return nil, err
 		}
 	}
-	if l.State = in.state(); in.failed {
+	l.State = in.state()
+	if !former {
+		l.Refused = in.refused(l.Point.Blocks)
+	}
+	if in.failed || len(in.rest) > 0 {
 		return nil, fmt.Errorf("%w: it does not parse", ErrDamaged)
 	}
 	return l, nil

@@ -1,8 +1,10 @@
 package checkpoint
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
+	"github.com/qioi/qioi/ledger/internal/peer/txids"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 )
 
@@ -52,7 +55,7 @@ func TestSaveAndLoad(t *testing.T) {
 	require.Empty(t, skipped)
 	for i, n := range []int{0, 5, 5, 1000, 1003} {
 		p, db := sample(uint64(n+i+1), n)
-		require.NoError(t, f.Save(p, db.Snapshot()))
+		require.NoError(t, f.Save(p, db.Snapshot(), nil))
 		var again *Folder
 		again, l, skipped = reload(t, dir, anything)
 		require.Empty(t, skipped)
@@ -66,14 +69,44 @@ func TestSaveAndLoad(t *testing.T) {
 	assert.Len(t, files, kept)
 }
 
+func TestRefusedTransactionsAreSavedToo(t *testing.T) {
+	dir := t.TempDir()
+	p, db := sample(9, 3)
+	refused := []txids.ID{{Key: [32]byte{2}, Block: 1, Code: 4}, {Key: [32]byte{1}, Block: 8, Tx: 300, Code: 4}}
+	require.NoError(t, Open(dir, nil).Save(p, db.Snapshot(), refused))
+	_, l, skipped := reload(t, dir, anything)
+	require.Empty(t, skipped)
+	equal(t, p, db, l)
+	assert.Equal(t, refused, l.Refused)
+}
+
+// TestAFileOfTheFormatBeforeIsRead: a peer that is upgraded need not replay its chain.
+func TestAFileOfTheFormatBeforeIsRead(t *testing.T) {
+	dir := t.TempDir()
+	p, db := sample(9, 30)
+	require.NoError(t, Open(dir, nil).Save(p, db.Snapshot(), nil))
+	files, err := Files(dir)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	content := raw[len(magic) : len(raw)-sha256.Size-1] // it ends with the number of refused transactions, which is none
+	former := append([]byte(formerMagic), content...)
+	sum := sha256.Sum256(former)
+	require.NoError(t, os.WriteFile(files[0], append(former, sum[:]...), 0o644))
+	_, l, skipped := reload(t, dir, anything)
+	require.Empty(t, skipped)
+	equal(t, p, db, l)
+	assert.Empty(t, l.Refused)
+}
+
 // TestAnyDamageLeavesTheOneBefore spoils the newest checkpoint at many places.
 func TestAnyDamageLeavesTheOneBefore(t *testing.T) {
 	dir := t.TempDir()
 	f := Open(dir, nil)
 	older, olderDB := sample(10, 40)
-	require.NoError(t, f.Save(older, olderDB.Snapshot()))
+	require.NoError(t, f.Save(older, olderDB.Snapshot(), nil))
 	newer, newerDB := sample(20, 60)
-	require.NoError(t, f.Save(newer, newerDB.Snapshot()))
+	require.NoError(t, f.Save(newer, newerDB.Snapshot(), nil))
 	newest := filepath.Join(dir, fmt.Sprintf("%s%012d", prefix, 20))
 	whole, err := os.ReadFile(newest)
 	require.NoError(t, err)
@@ -95,7 +128,7 @@ func TestAnyDamageLeavesTheOneBefore(t *testing.T) {
 	// The damaged one goes with the next one.
 	again := try("empty", nil)
 	newer.Blocks = 30
-	require.NoError(t, again.Save(newer, newerDB.Snapshot()))
+	require.NoError(t, again.Save(newer, newerDB.Snapshot(), nil))
 	_, l, skipped := reload(t, dir, anything)
 	assert.Empty(t, skipped)
 	equal(t, newer, newerDB, l)
@@ -106,7 +139,7 @@ func TestOneOfAnotherChainIsLeftAside(t *testing.T) {
 	f := Open(dir, nil)
 	for _, blocks := range []uint64{10, 20} {
 		p, db := sample(blocks, int(blocks))
-		require.NoError(t, f.Save(p, db.Snapshot()))
+		require.NoError(t, f.Save(p, db.Snapshot(), nil))
 	}
 	_, l, skipped := reload(t, dir, func(p Point) error {
 		if p.Blocks > 15 {
@@ -126,22 +159,24 @@ func TestAnUnfinishedAttemptIsRepeated(t *testing.T) {
 	p, db := sample(10, 30)
 	blocked := filepath.Join(dir, durable.Making)
 	require.NoError(t, os.Mkdir(blocked, 0o755))
-	require.Error(t, f.Save(p, db.Snapshot()))
+	require.Error(t, f.Save(p, db.Snapshot(), nil))
 	_, l, _ := reload(t, dir, anything)
 	require.Nil(t, l)
 	require.NoError(t, os.Remove(blocked))
-	require.NoError(t, f.Save(p, db.Snapshot()))
+	require.NoError(t, f.Save(p, db.Snapshot(), nil))
 	_, l, skipped := reload(t, dir, anything)
 	assert.Empty(t, skipped)
 	equal(t, p, db, l)
 }
 
 func FuzzReader(f *testing.F) {
-	f.Add([]byte("\x02ch\x05\x00\x00\x01\x01\x01\x01\x02kv\x01\x01a\x01\x02\x01b"))
+	f.Add([]byte("\x02ch\x05\x00\x00\x01\x01\x01\x01\x02kv\x01\x01a\x01\x02\x01b\x00"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		in := reader{rest: raw}
 		in.point()
-		if db := in.state(); !in.failed {
+		db := in.state()
+		in.refused(math.MaxUint64)
+		if !in.failed {
 			db.Snapshot().Hash()
 		}
 	})

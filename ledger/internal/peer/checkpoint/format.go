@@ -4,14 +4,19 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
+	"math"
 
+	"github.com/qioi/qioi/ledger/internal/peer/txids"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 )
 
-// magic begins a state file: the point, then for each namespace its
-// name and its keys, in order, and at the end the SHA-256 of all that. Numbers are uvarints,
-// texts have their length before them.
-const magic = "QIOICKP3"
+// magic begins a state file: the point, then for each namespace its name and its keys, in order, then the refused
+// transactions, the oldest first, and at the end the SHA-256 of all that. Numbers are uvarints, texts have their length
+// before them. A file of the format before, which begins with formerMagic, has no refused transactions.
+const (
+	magic       = "QIOICKP4"
+	formerMagic = "QIOICKP3"
+)
 
 const bufferBytes = 64 << 10
 
@@ -50,7 +55,7 @@ func (e *encoder) flush() {
 }
 
 // writeState writes a state file's content.
-func writeState(w io.Writer, p Point, state *statedb.Snapshot) error {
+func writeState(w io.Writer, p Point, state *statedb.Snapshot, refused []txids.ID) error {
 	sum := sha256.New()
 	out := encoder{out: io.MultiWriter(w, sum), buf: make([]byte, 0, bufferBytes+bufferBytes/4)}
 	out.buf = append(out.buf, magic...)
@@ -73,6 +78,14 @@ func writeState(w io.Writer, p Point, state *statedb.Snapshot) error {
 			out.string(e.Value)
 			return out.err == nil
 		})
+	}
+	out.uint(uint64(len(refused)))
+	for i := range refused {
+		id := &refused[i]
+		out.text(id.Key[:])
+		out.uint(id.Block)
+		out.uint(uint64(id.Tx))
+		out.uint(uint64(id.Code))
 	}
 	out.flush()
 	if out.err != nil {
@@ -126,6 +139,18 @@ func (r *reader) state() *statedb.DB {
 			db.Load(name, key, version, r.bytes())
 		}
 	}
-	r.failed = r.failed || len(r.rest) > 0
 	return db
+}
+
+// refused are transactions before the block with that number.
+func (r *reader) refused(blocks uint64) (ids []txids.ID) {
+	for n := r.uint(); n > 0 && !r.failed; n-- {
+		key, block, tx, code := r.bytes(), r.uint(), r.uint(), r.uint()
+		if len(key) != sha256.Size || block >= blocks || tx >= txids.WholeBlock || code > math.MaxUint8 {
+			r.failed = true
+			return nil
+		}
+		ids = append(ids, txids.ID{Key: [sha256.Size]byte(key), Block: block, Tx: uint32(tx), Code: uint8(code)})
+	}
+	return ids
 }
