@@ -4,7 +4,6 @@
 package follow
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -16,13 +15,12 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/ops"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/internal/peer/dial"
 	"github.com/qioi/qioi/ledger/internal/probe"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -32,7 +30,6 @@ import (
 var log = ops.Logger("peer.follow")
 
 const (
-	windowBytes = 4 << 20
 	// messageSlack is what a batch may have beside its largest transaction.
 	messageSlack = 8 << 20
 	// settled is how long a peer stays with an orderer before it follows a hint: while
@@ -159,24 +156,11 @@ func (f *Follower) firstOrderer() int {
 // dial connects to an orderer. Where orderers may lie, one must not answer in another one's name.
 func (f *Follower) dial(address string) (*grpc.ClientConn, error) {
 	orderer := f.Chain.Bundle().Orderer
-	creds := insecure.NewCredentials()
-	if f.TLS {
-		cfg := &tls.Config{RootCAs: orderer.TLSRoots, MinVersion: tls.VersionTLS12}
-		if named := orderer.ServerCertificate(address); named != nil && f.Chain.Needed() > 1 {
-			cfg.VerifyConnection = func(state tls.ConnectionState) error {
-				if !bytes.Equal(state.PeerCertificates[0].Raw, named) {
-					return errors.New("its certificate is not the one that the channel names for this orderer")
-				}
-				return nil
-			}
-		}
-		if f.Certificate != nil {
-			cfg.Certificates = []tls.Certificate{*f.Certificate}
-		}
-		creds = credentials.NewTLS(cfg)
+	to := dial.Target{Address: address, Roots: orderer.TLSRoots}
+	if f.Chain.Needed() > 1 {
+		to.Certificate = orderer.ServerCertificate(address)
 	}
-	return grpc.NewClient(address, grpc.WithTransportCredentials(creds),
-		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
+	return dial.Open(to, dial.Own{TLS: f.TLS, Certificate: f.Certificate},
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(orderer.AbsoluteMaxBytes+messageSlack)))
 }
 

@@ -10,25 +10,19 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/qioi/qioi/ledger/internal/peer/dial"
 	"github.com/qioi/qioi/ledger/internal/wire"
 )
 
 const (
-	windowBytes     = 4 << 20 // fixed and wide: no pings to estimate one
 	maxMessageBytes = 100 << 20
 	// maxAnswer and maxSaid are what an orderer answers to a transaction, and what one of Zyzzyva's says at once. It may
 	// lie, and what it answers is told to the client.
 	maxAnswer, maxSaid = 64 << 10, 4 << 20
 )
 
-var (
-	errClosed           = errors.New("the peer is stopping")
-	errOtherCertificate = errors.New("its certificate is not the one that the channel names for this orderer")
-)
+var errClosed = errors.New("the peer is stopping")
 
 // node is a peer or an orderer; a local one is this peer itself.
 type node struct {
@@ -51,9 +45,8 @@ const unusedFor = time.Minute
 // dialer keeps a connection to each node, by its address and whom it is taken for there. Channels, and organisations, may differ
 // in the latter, and none may end what another one uses. gRPC itself reconnects.
 type dialer struct {
-	tls         bool
-	certificate *tls.Certificate
-	pace        *wire.Pacer
+	own  dial.Own
+	pace *wire.Pacer
 
 	mu     sync.Mutex
 	conns  map[string][]*dialled // by address
@@ -70,7 +63,7 @@ type dialled struct {
 }
 
 func newDialer(useTLS bool, certificate *tls.Certificate, pace *wire.Pacer) *dialer {
-	return &dialer{tls: useTLS, certificate: certificate, pace: pace, conns: map[string][]*dialled{}}
+	return &dialer{own: dial.Own{TLS: useTLS, Certificate: certificate}, pace: pace, conns: map[string][]*dialled{}}
 }
 
 // conn returns a connection to a node, which the caller releases.
@@ -97,29 +90,8 @@ func (d *dialer) conn(n node) (*dialled, error) {
 }
 
 func (d *dialer) dial(n node) (*grpc.ClientConn, error) {
-	creds := insecure.NewCredentials()
-	if d.tls {
-		config := &tls.Config{RootCAs: n.roots, MinVersion: tls.VersionTLS12}
-		if d.certificate != nil {
-			config.Certificates = []tls.Certificate{*d.certificate}
-		}
-		if n.certificate != nil {
-			config.VerifyConnection = func(state tls.ConnectionState) error {
-				if !bytes.Equal(state.PeerCertificates[0].Raw, n.certificate) {
-					return errOtherCertificate
-				}
-				return nil
-			}
-		}
-		creds = credentials.NewTLS(config)
-	}
-	return grpc.NewClient(n.address, d.pace.Dialer(), grpc.WithTransportCredentials(creds),
-		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
-		// A node that comes back is used again within a second.
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: 3 * time.Second,
-		}))
+	return dial.Open(dial.Target{Address: n.address, Roots: n.roots, Certificate: n.certificate}, d.own, d.pace.Dialer(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)))
 }
 
 // sweep closes the connections that nobody has used for a while. The caller holds the lock.
