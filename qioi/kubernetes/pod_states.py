@@ -8,21 +8,35 @@ from dataclasses import dataclass, replace
 
 from qioi.controller.guard.journal import Entry
 from qioi.kubernetes.pods import Pod
-from qioi.kubernetes.resizes import Record, begin, entry_of, request_for
+from qioi.kubernetes.resizes import PAUSE, Record, begin, entry_of, request_for
+
+#: Most seconds until a request is tried again that failed, but was not refused.
+FAILED_PAUSE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A request to the API server that failed.
+    """The last request to the API server for a pod, where that failed.
 
-    ``at``: the monotonic time of that. ``pause``: seconds until a restore may be tried again; 0: the pause that
-    :meth:`~qioi.kubernetes.resizer.Resizer.round` is given. ``refused``: the server refused to restore the pod's
-    request, and would again.
+    ``at``: the monotonic time of that. ``pause``: seconds until it may be tried again; 0: the pause that
+    :meth:`~qioi.kubernetes.resizer.Resizer.round` is given. ``raises``: it was for a raise, not for a restore; one is
+    not held up by a failure of the other. ``since``: the monotonic time of the first failure in a row.
+    ``refused``: the server refused to restore the pod's request, and would again.
     """
 
     at: float
     pause: float = 0.0
+    raises: bool = False
+    since: float = float("inf")
     refused: bool = False
+
+    def next(self, at: float, raises: bool, grows: bool) -> Failure:
+        """Give the failure that follows, with a longer pause if it ``grows``."""
+        before = self if self.raises == raises else NEVER
+        if not grows or before.refused:
+            return replace(before, at=at, raises=raises)
+        pause = min(FAILED_PAUSE, max(PAUSE, 2 * before.pause))
+        return replace(before, at=at, raises=raises, pause=pause, since=min(before.since, at))
 
 
 #: The failure of a request that has not failed.
@@ -57,6 +71,13 @@ class PodState:
     def is_restoring(self) -> bool:
         """Whether its request is to be restored, and neither the server nor its kubelet has said that it refuses."""
         return self.record is not None and not (self.foreign or self.forbidden or self.kept or self.failed.refused)
+
+    def wait(self, pause: float) -> float:
+        """Give the seconds from its failure to the next request: ``pause`` or more, unless that is the end's."""
+        raises = self.record is not None and self.record.wanted is not None
+        if self.failed.raises != raises or (pause < PAUSE and self.is_restoring):
+            return pause
+        return max(pause, self.failed.pause)
 
     def want(self, pod: Pod, shares: int | None) -> PodState:
         """Ask for the request that gives the pod ``shares``; ``None`` for its original."""

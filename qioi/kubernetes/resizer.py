@@ -19,7 +19,7 @@ from pathlib import Path
 from qioi.controller.guard.journal import Journal
 from qioi.kubernetes.actuators import may_patch
 from qioi.kubernetes.client import STRATEGIC, Api, ApiError, Object
-from qioi.kubernetes.pod_states import Failure, PodState, PodStates
+from qioi.kubernetes.pod_states import NEVER, Failure, PodState, PodStates
 from qioi.kubernetes.pods import Pod, is_ledgers
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, original_of, read_request
 from qioi.kubernetes.resizes import (
@@ -49,6 +49,10 @@ ENDING, SETTLED = 10.0, 1.0
 FORBIDDEN, FORBIDDEN_PAUSE = 403, 60.0
 #: Most seconds until a restore that was refused for good is tried again; each pause is twice as long as the one before.
 REFUSED_PAUSE = 300.0
+#: Seconds for which a raise may fail until its pod is left to the other actuators.
+LASTING = 30.0
+#: How a server words that a test of a JSON patch has failed (apimachinery: NewGenericServerResponse).
+OUTDATED = "the server rejected our request due to an error in our request"
 JSON_PATCH = "application/json-patch+json"
 #: The journal's file name.
 NAME = "requests"
@@ -172,13 +176,12 @@ class Resizer:
             if not self._from <= self._clock() < until:
                 return
             pod, state = pods.get(uid), self._states.of(uid)  # what is wanted may have changed since the round began
-            record, failed = state.record, state.failed
+            record = state.record
             if record is None:
                 continue
             if pod is not None and "spec" not in pod:
                 continue  # it has too much to be kept: what it asks for is not known, and may be ours
-            wait = pause if record.wanted is not None else max(pause, failed.pause)  # a raise was not refused
-            if pod is None or now - failed.at >= wait:
+            if pod is None or now - state.failed.at >= state.wait(pause):
                 self._attend(record, None if pod is None else read_request(pod, record.container), now, pause)
 
     def _take_up(self, pods: Mapping[str, Object]) -> None:
@@ -208,7 +211,7 @@ class Resizer:
             self._note_met(record, cpu)
             return
         try:
-            if do is Do.FORGET or cpu is None:
+            if do is Do.FORGET or cpu is None:  # an annotation that was written all the same is taken up once seen
                 self._drop(record.uid)
                 return
             if do is Do.RECORD:
@@ -225,14 +228,16 @@ class Resizer:
                 self._give_up(record, cpu)
             self._states.change(record.uid, PodState.succeed)
         except ApiError as error:
-            self._fail(record, error)
+            self._fail(record, cpu, error)
         except OSError as error:
-            self._say(record.uid, f"journal {self._journal.file}: {error.strerror}: nothing is changed without it")
+            self._say_unwritten(record.uid, error)
 
     def _due(self, record: Record, cpu: CpuRequest | None, now: float, pause: float) -> tuple[Do, int | None]:
         """Give the next step; a request that is not ours stays so, whatever it is set to meanwhile."""
         if cpu is not None and self._states.of(record.uid).foreign:
             return Do.GIVE_UP, None
+        if cpu is not None and record.wanted is None and record.is_untouched and cpu.original is None:
+            return Do.FORGET, None
         return step(record, cpu, now, pause)
 
     def _note_met(self, record: Record, cpu: CpuRequest | None) -> None:
@@ -299,19 +304,28 @@ class Resizer:
             self._update(record.uid, record)
             raise kept
 
-    def _fail(self, record: Record, error: ApiError) -> None:
-        """Note a failure, and refuse the pod if the server would refuse the same request again."""
+    def _fail(self, record: Record, cpu: CpuRequest | None, error: ApiError) -> None:
+        """Note a failure, and refuse the pod if the server would refuse the same request again.
+
+        A raise that fails for long is refused, too, unless one before it is seen to be in force.
+        """
         self._from = self._clock() + error.wait
         state = self._states.of(record.uid)
         if error.status == FORBIDDEN and state.foreign:  # there is nothing that others have to put back
             failed = Failure(self._clock(), FORBIDDEN_PAUSE)
             self._states.set(record.uid, failed=failed, forbidden=False, problem=None)
             return
-        failed = replace(state.failed, at=self._clock())
+        raises, outdated = record.wanted is not None, is_outdated(error)
+        final = error.status in (400, 403, 422) and not outdated
+        before = state.failed if state.failed.raises == raises else NEVER
+        failed = before.next(self._clock(), raises, not final and not outdated)
         self._states.set(record.uid, failed=failed, problem=f"request: {error}")
-        final = error.status in (400, 403) or (error.status == 422 and "is invalid" in str(error))
-        if final and record.wanted is not None:
-            self._refuse(record, f"its resize was refused: {error}")
+        if raises:
+            found = cpu is not None and milli(cpu.asked) == record.found
+            if final:
+                self._refuse(record, f"its resize was refused: {error}")
+            elif found and not outdated and failed.at - failed.since >= LASTING:
+                self._refuse(record, f"its resize fails again and again: {error}")
             return
         lacks = error.status == FORBIDDEN and not state.stray and self._lacks_right(record)
         if lacks:
@@ -320,9 +334,9 @@ class Resizer:
                 log.warning("%s/%s: request: no right to put it back: run `kubectl qioi restore`: %s",
                             record.namespace, record.name, error)  # fmt: skip
         elif final and lacks is not None:
-            failed = Failure(self._clock(), min(REFUSED_PAUSE, max(PAUSE, 2 * state.failed.pause)), True)
+            failed = Failure(self._clock(), min(REFUSED_PAUSE, max(PAUSE, 2 * before.pause)), refused=True)
             self._states.set(record.uid, failed=failed, forbidden=False)
-            if not state.failed.refused:
+            if not before.refused:
                 log.warning("%s/%s: request: not restored, and tried again ever more rarely: %s",
                             record.namespace, record.name, error)  # fmt: skip
 
@@ -348,5 +362,11 @@ class Resizer:
         self._states.change(uid, PodState.drop)
         self._journal.store(self._states.entries())
 
-    def _say(self, uid: str, problem: str | None) -> None:
+    def _say_unwritten(self, uid: str, error: OSError) -> None:
+        problem = f"journal {self._journal.file}: {error.strerror}: nothing is changed without it"
         self._states.set(uid, problem=problem)
+
+
+def is_outdated(error: ApiError) -> bool:
+    """Whether the server refused a JSON patch because the pod is not as seen; by the same status webhooks refuse."""
+    return error.status == 422 and str(error).endswith(f": 422 {OUTDATED}")

@@ -65,6 +65,11 @@ class Record:
         return self.found if self.wanted is None else self.wanted
 
     @property
+    def is_untouched(self) -> bool:
+        """Whether nothing is known to be changed on the pod, and no change of its request was asked for."""
+        return not self.noted and len(self.ours) == 0
+
+    @property
     def path(self) -> str:
         """The pod's path in the API."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"

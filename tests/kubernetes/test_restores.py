@@ -14,7 +14,8 @@ from k8s_toy_server import Quiet, answering
 from qioi.commands.kubectl import KubectlError, put_back
 from qioi.controller.guard.journal import Journal
 from qioi.kubernetes.client import Api, Object
-from qioi.kubernetes.pods import read_pod, slim
+from qioi.kubernetes.pod_states import FAILED_PAUSE
+from qioi.kubernetes.pods import Pod, read_pod, slim
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, PENDING
 from qioi.kubernetes.resizer import FORBIDDEN_PAUSE, NAME, REFUSED_PAUSE, Resizer
 from qioi.kubernetes.resizes import PAUSE, entry_of, left_over
@@ -23,18 +24,24 @@ from qioi.kubernetes.resizes import PAUSE, entry_of, left_over
 LIMITED = 403, 'pods "peer0" is forbidden: minimum cpu usage per Container is 200m, but request is 100m'
 INVALID = 422, 'Pod "peer0" is invalid: spec: Forbidden: pod resize is not allowed'
 OUTDATED = 422, "the server rejected our request due to an error in our request"
+#: A webhook that does not answer, or that takes a code of its own choice.
+FAILING = 500, 'Internal error occurred: failed calling webhook "w": context deadline exceeded'
+SLOW = 504, "Timeout: request did not complete within requested timeout"
+DENIED = 422, 'admission webhook "w" denied the request: no resizes here'
 
 
 class Server:
     """Refuses each resize with ``status`` and ``message``, and takes all else.
 
-    ``forbidden``: it refuses each change of a pod, and says that there is no right to any.
+    ``forbidden``: it refuses each change of a pod, and says that there is no right to any. ``all``: the status of all
+    changes, if there is one.
     ``untold``: it does not say whether there is. ``later``: when to come back (Retry-After).
     """
 
     def __init__(self) -> None:
         self.status, self.message = INVALID
         self.forbidden = self.untold = False
+        self.all: int | None = None
         self.later = ""
 
 
@@ -48,7 +55,7 @@ def api(server: Server) -> Iterator[Api]:
     class Answer(Quiet, BaseHTTPRequestHandler):
         def do_PATCH(self) -> None:
             status = server.status if self.path.endswith("/resize") else 200
-            self.answer({"message": server.message}, 403 if server.forbidden else status, server.later)
+            self.answer({"message": server.message}, 403 if server.forbidden else server.all or status, server.later)
 
         def do_POST(self) -> None:
             self.answer({"status": {"allowed": not server.forbidden}}, 503 if server.untold else 200)
@@ -60,7 +67,7 @@ def api(server: Server) -> Iterator[Api]:
 def raised(name: str, original: str = "100m", cpu: str = "400m", **more: Any) -> Object:
     """Give a pod whose request was 100m, as its annotation says or hides."""
     noted = {ORIGINAL_ANNOTATION: original}
-    made = pod_object(name, annotations=noted, uid=name, **{"labels": {"qioi.io/role": "peer"}, **more})
+    made = pod_object(name, uid=name, **{"annotations": noted, "labels": {"qioi.io/role": "peer"}, **more})
     made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
     return slim(made)
 
@@ -71,7 +78,8 @@ class Node:
     def __init__(self, api: Api, folder: Path, *names: str) -> None:
         self.api, self.now, self._folder = api, 0.0, folder
         self.pods = {name: raised(name) for name in names}
-        self.resizer = Resizer(api, folder, lambda: self.pods, lambda: True, lambda: self.now)
+        self.followed = True
+        self.resizer = Resizer(api, folder, lambda: self.pods, lambda: self.followed, lambda: self.now)
 
     def leave_in_journal(self, name: str) -> None:
         """Have a daemon before this one left a raised pod."""
@@ -95,7 +103,7 @@ class Node:
         return found
 
 
-@pytest.mark.parametrize("refusal", [INVALID, LIMITED])
+@pytest.mark.parametrize("refusal", [INVALID, LIMITED, DENIED])
 def test_a_restore_that_is_refused_for_good_is_asked_for_ever_more_rarely(
     api: Api, server: Server, tmp_path: Path, refusal: tuple[int, str]
 ) -> None:
@@ -105,6 +113,78 @@ def test_a_restore_that_is_refused_for_good_is_asked_for_ever_more_rarely(
     assert times[:5] == [0.0, PAUSE, 3 * PAUSE, 7 * PAUSE, 15 * PAUSE]
     assert times[-1] - times[-2] == REFUSED_PAUSE
     assert not node.resizer.powerless
+
+
+@pytest.mark.parametrize("failure", [FAILING, SLOW])
+def test_a_restore_that_fails_is_asked_for_ever_more_rarely(
+    api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture, failure: tuple[int, str]
+) -> None:
+    """Nobody has refused it, so it is not said, and tried again within a minute."""
+    server.status, server.message = failure
+    times = Node(api, tmp_path, "peer0").times(300.0)
+    assert times[:5] == [0.0, PAUSE, 3 * PAUSE, 7 * PAUSE, 15 * PAUSE]
+    assert times[-1] - times[-2] == FAILED_PAUSE
+    assert not caplog.records
+
+
+def wanting(api: Api, folder: Path) -> tuple[Node, Pod]:
+    """Give a node with one pod, whose request is as it was found and is to be raised."""
+    node = Node(api, folder)
+    node.pods["peer0"] = raised("peer0", cpu="100m", annotations={})
+    pod = read_pod(node.pods["peer0"])
+    assert pod is not None
+    node.resizer.want(pod, 8192)
+    return node, pod
+
+
+@pytest.mark.parametrize(("failure", "most"), [(FAILING, 4), (SLOW, 4), (DENIED, 1)])
+def test_a_raise_that_fails_is_given_up_within_a_minute(
+    api: Api, server: Server, tmp_path: Path, failure: tuple[int, str], most: int
+) -> None:
+    """Files are written for its pod then."""
+    server.status, server.message = failure
+    node, pod = wanting(api, tmp_path)
+    times = node.times(60.0)
+    assert failure[1] in str(node.resizer.takes(pod))
+    assert len(times) == most
+    assert node.resizer.record("peer0") is None
+    assert not (tmp_path / "requests").exists()
+
+
+def test_a_raise_that_may_be_in_force_is_not_given_up(api: Api, server: Server, tmp_path: Path) -> None:
+    """The server refuses what follows because its pod is not as seen: the watch is behind."""
+    server.status, server.message = OUTDATED
+    node, pod = wanting(api, tmp_path)
+    node.times(60.0)
+    assert node.resizer.takes(pod) is None
+    server.status, server.message = FAILING
+    node.pods["peer0"] = raised("peer0", cpu="8")
+    node.resizer.want(pod, 16384)
+    assert len(node.times(240.0)) < 8
+    assert node.resizer.takes(pod) is None
+
+
+def test_a_raise_that_failed_for_a_moment_is_made(api: Api, server: Server, tmp_path: Path) -> None:
+    server.status, server.message = FAILING
+    node, pod = wanting(api, tmp_path)
+    node.times(2 * PAUSE)
+    server.status = 200
+    node.times(4 * PAUSE)
+    assert node.resizer.takes(pod) is None
+    assert node.resizer.problem("peer0") is None
+    server.status, server.message = FAILING
+    node.times(node.now + 5 * PAUSE)
+    assert node.resizer.takes(pod) is None  # the time in which it fails has begun anew
+
+
+def test_where_nothing_was_asked_for_the_files_are_free_at_once(api: Api, server: Server, tmp_path: Path) -> None:
+    """The annotation fails, too, so that nothing can be taken back, and nothing need be."""
+    server.message, server.all = FAILING[1], FAILING[0]
+    node, pod = wanting(api, tmp_path)
+    node.times(60.0)
+    assert FAILING[1] in str(node.resizer.takes(pod))
+    assert node.resizer.record("peer0") is None
+    assert node.asked() == 0
 
 
 @pytest.mark.parametrize("status", [429, 503])
