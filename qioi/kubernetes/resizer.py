@@ -102,7 +102,10 @@ class Resizer:
             return state.refused[1]
         if state.foreign:
             return "somebody else has changed its request: left alone"
-        return None if state.record is not None else hindrance(pod.qos, pod.uid != pod.group_uid, pod.cpu)
+        if state.record is not None:
+            return None
+        why = hindrance(pod.qos, pod.uid != pod.group_uid, pod.cpu)
+        return why if why is not None or self._synced() else "the API server is away"
 
     def want(self, pod: Pod, shares: int | None) -> None:
         """Ask for the request that gives a pod ``shares``; ``None`` for its original. Never waits."""
@@ -169,6 +172,7 @@ class Resizer:
         A failed change is tried again after ``pause`` seconds.
         """
         if not self._synced():
+            self._release()
             return
         pods = self._pods()
         self._take_up(pods)
@@ -183,6 +187,15 @@ class Resizer:
                 continue  # it has too much to be kept: what it asks for is not known, and may be ours
             if pod is None or now - state.failed.at >= state.wait(pause):
                 self._attend(record, None if pod is None else read_request(pod, record.container), now, pause)
+
+    def _release(self) -> None:
+        """Leave the pods for which nothing was asked yet to the other actuators: the API server is away."""
+        for one in self._records():
+            if one.is_untouched:
+                try:
+                    self._drop(one.uid)
+                except OSError as error:
+                    self._say_unwritten(one.uid, error)
 
     def _take_up(self, pods: Mapping[str, Object]) -> None:
         """Make records of the annotations that have none, as after a restart of the node."""

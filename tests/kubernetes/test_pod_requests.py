@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,13 +21,13 @@ from qioi.model import Component, Decision, Role
 FOUND = InForce(1024, 1024, Placement(("pod",), ""))  # as cgroup v2 has it, whatever was requested
 
 
-def make(folder: Path, one: Component) -> PodRequests:
+def make(folder: Path, one: Component, followed: Callable[[], bool] = lambda: True) -> PodRequests:
     """A pod that requests a tenth of a CPU, and a resizer that does not run."""
     found = read_pod(slim(pod_object(labels={"qioi.io/role": "peer"})))
     assert found is not None
     pod = replace(found, cpu=CpuRequest(asked="100m"))
     api = Api(Access("http://127.0.0.1:9"))
-    requests = PodRequests(Resizer(api, folder, lambda: {pod.uid: pod}, lambda: True))
+    requests = PodRequests(Resizer(api, folder, lambda: {pod.uid: pod}, followed))
     requests.view = View((one,), pods={one.name: pod}, resized=frozenset({"red"}))
     return requests
 
@@ -59,3 +60,22 @@ def test_until_a_request_is_restored_no_files_are_written(tmp_path: Path) -> Non
     taken = requests.take([decision])
     said = "Deferred: no room: once its request is restored, its files are written instead"
     assert (taken.components, requests.why_files) == ({"peer0"}, {"peer0": said})
+
+
+def test_while_the_server_is_away_files_are_written(tmp_path: Path) -> None:
+    """A pod whose request is moved already stays as it is."""
+    one, followed = Component("peer0", Role.PEER, "pod/p", ("red",)), [False]
+    requests = make(tmp_path, one, lambda: followed[0])
+    decision = Decision("peer0", 102, 400, "r", channel="red")
+    assert requests.in_force(one, FOUND) is FOUND
+    taken = requests.take([decision])
+    assert (taken.components, taken.notes) == (
+        frozenset(),
+        {"peer0": "the API server is away: its files are written instead"},
+    )
+    followed[0] = True
+    requests.in_force(one, FOUND)
+    assert requests.take([decision]).components == {"peer0"}
+    followed[0] = False
+    requests.in_force(one, FOUND)
+    assert requests.take([decision]).components == {"peer0"}

@@ -187,6 +187,28 @@ def test_where_nothing_was_asked_for_the_files_are_free_at_once(api: Api, server
     assert node.asked() == 0
 
 
+def test_while_the_server_is_away_no_pod_is_taken_on(api: Api, tmp_path: Path) -> None:
+    node, pod = wanting(api, tmp_path)
+    assert node.resizer.takes(pod) is None
+    node.followed = False
+    node.times(1.0)
+    assert node.resizer.takes(pod) == "the API server is away"
+    assert node.resizer.record("peer0") is None
+    node.followed = True
+    assert node.resizer.takes(pod) is None
+
+
+def test_while_the_server_is_away_what_is_moved_stays_so(api: Api, tmp_path: Path) -> None:
+    node = Node(api, tmp_path, "peer0")
+    node.leave_in_journal("peer0")
+    node.followed = False
+    node.times(1.0)
+    assert node.resizer.record("peer0") is not None
+    pod = read_pod(node.pods["peer0"])
+    assert pod is not None
+    assert node.resizer.takes(pod) is None
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks(
     api: Api, server: Server, tmp_path: Path, status: int
