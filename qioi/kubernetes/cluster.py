@@ -123,6 +123,11 @@ class Cluster:
         """Whether the copy of the pods is up to date with the API server; there is none before the first list."""
         return self._pods_listed and self.pods.problem is None
 
+    def is_covered(self, uid: str) -> bool:
+        """Whether a policy in force covers one of this node's pods, while that runs."""
+        pod, judged = next((one for one in self._pods if one.uid == uid), None), self._judged
+        return pod is not None and any(one.accepted and one.serves(pod) for one in judged)
+
     def close(self) -> None:
         """Stop following."""
         self.pods.close()

@@ -50,10 +50,10 @@ class PodState:
     ``record``: there is one while its request is ours, or is being restored. ``refused``: until which monotonic time
     its request is not moved, and why. ``forbidden``: we have no right to put its request back. ``foreign``: somebody
     else has set its request; it has a record while its annotation, which names ours, cannot be erased. ``kept``: its
-    request is restored, but its kubelet does not apply that. ``stray``: it is of no ledger, and its annotation alone
-    says that its request was changed. ``erased``: its annotation is removed, but
-    still seen. ``untold``: its annotation is of an unknown container, and that was said. ``problem``: why its request
-    could not be changed.
+    request is restored, but its kubelet does not apply that. ``stray``: no policy in force covers it, and its
+    annotation alone says that its request was changed. ``erased``: its annotation is removed, but still seen.
+    ``untold``: its annotation is of an unknown container, and that was said. ``problem``: why its request could not be
+    changed.
     """
 
     record: Record | None = None

@@ -288,11 +288,6 @@ def told_container(one: Object) -> str | None:
     return main_container(labels, role, names) if told else None
 
 
-def is_ledgers(one: Object) -> bool:
-    """Whether a pod is part of a ledger, by its labels or images, be it that it runs or not."""
-    return role_of(one["metadata"].get("labels") or {}, one.get("spec", {}).get("containers", []))[0] is not None
-
-
 def component(
     pod: Pod,
     serves: tuple[str, ...],

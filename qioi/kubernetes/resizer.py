@@ -20,7 +20,7 @@ from qioi.controller.guard.journal import Journal
 from qioi.kubernetes.actuators import may_patch
 from qioi.kubernetes.client import STRATEGIC, Api, ApiError, Object
 from qioi.kubernetes.pod_states import NEVER, Failure, PodState, PodStates
-from qioi.kubernetes.pods import Pod, is_ledgers
+from qioi.kubernetes.pods import Pod
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, milli, original_of, read_request
 from qioi.kubernetes.resizes import (
     PAUSE,
@@ -62,17 +62,20 @@ class Resizer:
     """Moves and restores the requests of pods.
 
     ``pods`` gives all of this node's pods as the API shows them, by uid: a request is restored whatever has become of
-    its pod, be it that its containers crash or that its labels have changed.
+    its pod, be it that its containers crash or that its labels have changed. ``covered`` tells by a pod's uid whether a
+    policy in force covers it: the annotation of any other, which its author may have written, raises no alarm.
+    ``None``: all are covered.
     """
 
     def __init__(
         self, api: Api, state_dir: Path, pods: Callable[[], Mapping[str, Object]], synced: Callable[[], bool],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, covered: Callable[[str], bool] | None = None,
     ) -> None:  # fmt: skip
         self._api = api
         self._journal = Journal(state_dir, name=NAME)
         self._pods = pods
         self._synced = synced
+        self._covered = covered or (lambda _: True)
         self._clock = clock
         self._states = PodStates()
         #: Until when a server that is busy has asked to be left alone (Retry-After).
@@ -203,9 +206,11 @@ class Resizer:
         self._states.change_all(lambda uid, one: one.see(uid in pods, uid in noted))
         for uid in noted:
             state = self._states.of(uid)
+            if state.stray and self._covered(uid):
+                self._states.set(uid, stray=False)
             if state.record is not None or state.foreign or state.erased:
                 continue
-            record, stray = left_over(pods[uid]), not is_ledgers(pods[uid])
+            record, stray = left_over(pods[uid]), not self._covered(uid)
             if record is not None:
                 self._states.change(uid, partial(PodState.take_up, record=record, stray=stray))
             elif not state.untold:

@@ -101,7 +101,7 @@ def make_resizer(config: Config, api: Api, cluster: Cluster, cleanup: ExitStack)
     if config.dry_run:
         warn_of_left(config.state_dir, (NAME,), "kubectl qioi restore")
         return None
-    resizer = Resizer(api, config.state_dir, cluster.objects_by_uid, cluster.followed)
+    resizer = Resizer(api, config.state_dir, cluster.objects_by_uid, cluster.followed, covered=cluster.is_covered)
     try:
         resizer.start()
     except OSError as error:

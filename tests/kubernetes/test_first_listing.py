@@ -165,3 +165,14 @@ def test_pods_are_followed_once_their_list_is_taken_in(api: Api, server: Server,
         until(cluster.followed, what="the pods are followed")
         assert len(cluster.objects_by_uid()) == 1
     assert found[0] == (False, 0)
+
+
+def test_a_pod_is_covered_once_a_policy_in_force_is_seen(api: Api, server: Server, cluster: Cluster) -> None:
+    peers = {"qioi.io/role": "peer"}
+    server.pods = [pod_object(labels=peers), pod_object("peer1", "other", labels=peers)]
+    server.away = {"isolationpolicies"}
+    until(cluster.followed, what="the pods are followed")
+    assert not cluster.is_covered("uid-of-peer0")
+    server.away = set()
+    until(lambda: cluster.is_covered("uid-of-peer0"), what="its policy is seen")
+    assert [cluster.is_covered(uid) for uid in ("uid-of-peer1", "uid-of-nobody")] == [False, False]

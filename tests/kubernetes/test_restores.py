@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import pytest
-from k8s_objects import pod_object
-from k8s_toy_server import Quiet, answering
+from k8s_refusals import DENIED, FAILING, INVALID, LIMITED, OUTDATED, SLOW, Node, Server, raised, refusing
 
 from qioi.commands.kubectl import KubectlError, put_back
-from qioi.controller.guard.journal import Journal
-from qioi.kubernetes.client import Api, Object
+from qioi.kubernetes.client import Api
 from qioi.kubernetes.pod_states import FAILED_PAUSE
-from qioi.kubernetes.pods import Pod, read_pod, slim
-from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, PENDING
-from qioi.kubernetes.resizer import FORBIDDEN_PAUSE, NAME, REFUSED_PAUSE, Resizer
-from qioi.kubernetes.resizes import PAUSE, entry_of, left_over
-
-#: A minimum of the namespace's LimitRange; a webhook's words may be any.
-LIMITED = 403, 'pods "peer0" is forbidden: minimum cpu usage per Container is 200m, but request is 100m'
-INVALID = 422, 'Pod "peer0" is invalid: spec: Forbidden: pod resize is not allowed'
-OUTDATED = 422, "the server rejected our request due to an error in our request"
-#: A webhook that does not answer, or that takes a code of its own choice.
-FAILING = 500, 'Internal error occurred: failed calling webhook "w": context deadline exceeded'
-SLOW = 504, "Timeout: request did not complete within requested timeout"
-DENIED = 422, 'admission webhook "w" denied the request: no resizes here'
-
-
-class Server:
-    """Refuses each resize with ``status`` and ``message``, and takes all else.
-
-    ``forbidden``: it refuses each change of a pod, and says that there is no right to any. ``all``: the status of all
-    changes, if there is one.
-    ``untold``: it does not say whether there is. ``later``: when to come back (Retry-After).
-    """
-
-    def __init__(self) -> None:
-        self.status, self.message = INVALID
-        self.forbidden = self.untold = False
-        self.all: int | None = None
-        self.later = ""
+from qioi.kubernetes.pods import read_pod
+from qioi.kubernetes.requests import PENDING
+from qioi.kubernetes.resizer import FORBIDDEN_PAUSE, REFUSED_PAUSE, Resizer
+from qioi.kubernetes.resizes import PAUSE
 
 
 @pytest.fixture
@@ -52,55 +24,8 @@ def server() -> Server:
 
 @pytest.fixture
 def api(server: Server) -> Iterator[Api]:
-    class Answer(Quiet, BaseHTTPRequestHandler):
-        def do_PATCH(self) -> None:
-            status = server.status if self.path.endswith("/resize") else 200
-            self.answer({"message": server.message}, 403 if server.forbidden else server.all or status, server.later)
-
-        def do_POST(self) -> None:
-            self.answer({"status": {"allowed": not server.forbidden}}, 503 if server.untold else 200)
-
-    with answering(Answer) as api:
+    with refusing(server) as api:
         yield api
-
-
-def raised(name: str, original: str = "100m", cpu: str = "400m", **more: Any) -> Object:
-    """Give a pod whose request was 100m, as its annotation says or hides."""
-    noted = {ORIGINAL_ANNOTATION: original}
-    made = pod_object(name, uid=name, **{"annotations": noted, "labels": {"qioi.io/role": "peer"}, **more})
-    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
-    return slim(made)
-
-
-class Node:
-    """The raised pods of one node, and a resizer that restores them, by a clock of the test's."""
-
-    def __init__(self, api: Api, folder: Path, *names: str) -> None:
-        self.api, self.now, self._folder = api, 0.0, folder
-        self.pods = {name: raised(name) for name in names}
-        self.followed = True
-        self.resizer = Resizer(api, folder, lambda: self.pods, lambda: self.followed, lambda: self.now)
-
-    def leave_in_journal(self, name: str) -> None:
-        """Have a daemon before this one left a raised pod."""
-        known = left_over(self.pods[name])
-        assert known is not None
-        Journal(self._folder, name=NAME).store([entry_of(known)])
-        self.resizer.load()
-
-    def asked(self) -> int:
-        """Count the resizes that were asked for."""
-        return sum(count for (verb, _), count in self.api.requests.items() if verb == "resize")
-
-    def times(self, end: float) -> list[float]:
-        """Have a round in each second up to ``end``, and say in which of them a resize was asked for."""
-        found = []
-        while self.now < end:
-            before = self.asked()
-            self.resizer.round(self.now)
-            found += [self.now] * (self.asked() - before)
-            self.now += 1.0
-        return found
 
 
 @pytest.mark.parametrize("refusal", [INVALID, LIMITED, DENIED])
@@ -125,88 +50,6 @@ def test_a_restore_that_fails_is_asked_for_ever_more_rarely(
     assert times[:5] == [0.0, PAUSE, 3 * PAUSE, 7 * PAUSE, 15 * PAUSE]
     assert times[-1] - times[-2] == FAILED_PAUSE
     assert not caplog.records
-
-
-def wanting(api: Api, folder: Path) -> tuple[Node, Pod]:
-    """Give a node with one pod, whose request is as it was found and is to be raised."""
-    node = Node(api, folder)
-    node.pods["peer0"] = raised("peer0", cpu="100m", annotations={})
-    pod = read_pod(node.pods["peer0"])
-    assert pod is not None
-    node.resizer.want(pod, 8192)
-    return node, pod
-
-
-@pytest.mark.parametrize(("failure", "most"), [(FAILING, 4), (SLOW, 4), (DENIED, 1)])
-def test_a_raise_that_fails_is_given_up_within_a_minute(
-    api: Api, server: Server, tmp_path: Path, failure: tuple[int, str], most: int
-) -> None:
-    """Files are written for its pod then."""
-    server.status, server.message = failure
-    node, pod = wanting(api, tmp_path)
-    times = node.times(60.0)
-    assert failure[1] in str(node.resizer.takes(pod))
-    assert len(times) == most
-    assert node.resizer.record("peer0") is None
-    assert not (tmp_path / "requests").exists()
-
-
-def test_a_raise_that_may_be_in_force_is_not_given_up(api: Api, server: Server, tmp_path: Path) -> None:
-    """The server refuses what follows because its pod is not as seen: the watch is behind."""
-    server.status, server.message = OUTDATED
-    node, pod = wanting(api, tmp_path)
-    node.times(60.0)
-    assert node.resizer.takes(pod) is None
-    server.status, server.message = FAILING
-    node.pods["peer0"] = raised("peer0", cpu="8")
-    node.resizer.want(pod, 16384)
-    assert len(node.times(240.0)) < 8
-    assert node.resizer.takes(pod) is None
-
-
-def test_a_raise_that_failed_for_a_moment_is_made(api: Api, server: Server, tmp_path: Path) -> None:
-    server.status, server.message = FAILING
-    node, pod = wanting(api, tmp_path)
-    node.times(2 * PAUSE)
-    server.status = 200
-    node.times(4 * PAUSE)
-    assert node.resizer.takes(pod) is None
-    assert node.resizer.problem("peer0") is None
-    server.status, server.message = FAILING
-    node.times(node.now + 5 * PAUSE)
-    assert node.resizer.takes(pod) is None  # the time in which it fails has begun anew
-
-
-def test_where_nothing_was_asked_for_the_files_are_free_at_once(api: Api, server: Server, tmp_path: Path) -> None:
-    """The annotation fails, too, so that nothing can be taken back, and nothing need be."""
-    server.message, server.all = FAILING[1], FAILING[0]
-    node, pod = wanting(api, tmp_path)
-    node.times(60.0)
-    assert FAILING[1] in str(node.resizer.takes(pod))
-    assert node.resizer.record("peer0") is None
-    assert node.asked() == 0
-
-
-def test_while_the_server_is_away_no_pod_is_taken_on(api: Api, tmp_path: Path) -> None:
-    node, pod = wanting(api, tmp_path)
-    assert node.resizer.takes(pod) is None
-    node.followed = False
-    node.times(1.0)
-    assert node.resizer.takes(pod) == "the API server is away"
-    assert node.resizer.record("peer0") is None
-    node.followed = True
-    assert node.resizer.takes(pod) is None
-
-
-def test_while_the_server_is_away_what_is_moved_stays_so(api: Api, tmp_path: Path) -> None:
-    node = Node(api, tmp_path, "peer0")
-    node.leave_in_journal("peer0")
-    node.followed = False
-    node.times(1.0)
-    assert node.resizer.record("peer0") is not None
-    pod = read_pod(node.pods["peer0"])
-    assert pod is not None
-    assert node.resizer.takes(pod) is None
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -347,19 +190,33 @@ def test_a_refusal_is_no_missing_right_while_nobody_tells(
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize("journal", [False, True])
+@pytest.mark.parametrize("labels", [{}, {"qioi.io/role": "peer"}])
+@pytest.mark.parametrize(("journal", "covered"), [(False, False), (True, False), (False, True)])
 def test_a_pod_of_no_ledger_raises_no_alarm_by_its_annotation_alone(
-    api: Api, server: Server, tmp_path: Path, journal: bool
+    api: Api, server: Server, tmp_path: Path, journal: bool, covered: bool, labels: dict[str, str]
 ) -> None:
-    """Anyone may write such an annotation on a pod of its own."""
+    """Anyone may write such an annotation, and a role, on a pod of its own."""
     server.forbidden = True
     node = Node(api, tmp_path, "peer0")
     if journal:
         node.leave_in_journal("peer0")
-    node.pods["peer0"] = raised("peer0", labels={})
+    node.covered = {"peer0"} if covered else set()
+    node.pods["peer0"] = raised("peer0", labels=labels)
     assert node.times(3 * FORBIDDEN_PAUSE)[0] == 0.0
-    assert node.resizer.powerless == journal
-    assert (tmp_path / "requests").exists() == journal
+    assert node.resizer.powerless == (journal or covered)
+    assert (tmp_path / "requests").exists() == (journal or covered)
+
+
+def test_a_pod_whose_policy_is_seen_later_raises_the_alarm_then(api: Api, server: Server, tmp_path: Path) -> None:
+    """As at a start, where the pods may be listed before the policies."""
+    server.forbidden = True
+    node = Node(api, tmp_path, "peer0")
+    node.covered = set()
+    node.times(PAUSE)
+    assert not node.resizer.powerless
+    node.covered = {"peer0"}
+    node.times(FORBIDDEN_PAUSE)
+    assert node.resizer.powerless
 
 
 def test_somebody_elses_value_is_left_alone_after_a_restart_too(
