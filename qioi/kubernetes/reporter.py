@@ -9,14 +9,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
 
 from qioi.kubernetes.absence import LOOK, Absences
 from qioi.kubernetes.client import Api, ApiError
 from qioi.kubernetes.correlator import Correlator, Write
 from qioi.kubernetes.events import Telling
 from qioi.kubernetes.policies import Judged
-from qioi.kubernetes.reports import PAUSE, Said, Sight, document, due
+from qioi.kubernetes.reports import PAUSE, VERDICTS, Said, Sight, document, due, due_verdict, settled
 
 log = logging.getLogger("qioi")
 
@@ -64,6 +63,7 @@ class Reporter:
         self._sights: Mapping[str, Sight] = {}
         self._said: dict[str, Said] = {}
         self._judged: dict[str, Judged] = {}
+        self._verdicts: dict[str, Said] = {}  # the verdicts written to policies that do not show them yet
         self._quiet: dict[str, Judged] = {}  # policies of other nodes, of which this one has nothing to say
         self._look_at = float("-inf")  # the monotonic time of the next look for lost nodes
         self._events = Correlator(node)
@@ -109,14 +109,15 @@ class Reporter:
 
     def _left(self) -> list[str]:
         """Give the policies that have, or may have, entries of this node."""
-        return [path for path, said in list(self._said.items()) if said.body or said.tried]
+        return [path for path, said in list(self._said.items()) if said.has_entries]
 
     def _leave(self) -> None:
         """Remove this node's entries for as long as the server answers."""
         left = self._left()
         kept, why = set(left), ""
         for path in left:
-            error = self._try(path, partial(self._apply, path, document(self._judged[path], {})))
+            empty = document(self._judged[path], {})
+            error = self._try(path, partial(self._api.apply_status, path, empty, self._manager))
             if error is None:
                 kept.remove(path)
                 continue
@@ -147,6 +148,10 @@ class Reporter:
             if path not in sights or sights[path].judged.uid != said.uid:
                 del self._said[path], self._judged[path]
                 self._problems.pop(path, None)
+        for path, said in list(self._verdicts.items()):
+            if path not in sights or sights[path].judged.uid != said.uid or settled(sights[path].judged):
+                del self._verdicts[path]
+                self._problems.pop(about_verdict(path), None)
         self._quiet = {path: one for path, one in self._quiet.items() if path in sights}
 
     def _write_statuses(self, sights: Mapping[str, Sight], now: float) -> bool:
@@ -159,30 +164,52 @@ class Reporter:
             del paths[: paths.index(self._failed) + 1]
         self._failed = None
         for path in paths:
-            sight = sights[path]
             if self._stop.is_set():
                 return False
-            quiet = path not in self._said and not sight.concerned
-            if quiet and self._quiet.get(path) is sight.judged:
-                continue  # what others say there is the same as the last time, and may be long
-            new = due(sight, self._said.get(path), now, wall)
-            if new is None:
-                if quiet:
-                    self._quiet[path] = sight.judged
-                continue
-            said = self._said.setdefault(path, Said(uid=sight.judged.uid))
-            self._judged[path] = sight.judged
-            tried, said.tried = said.tried, True  # before the request: the end may come in its midst
-            error = self._try(path, partial(self._apply, path, new))
-            if error is None or is_final(error):
-                said.body, said.rows, said.at, said.pause = new, sight.rows, now, 0.0
-            elif is_answered(error):
-                said.pause = min(REFUSED_PAUSE, max(PAUSE, 2 * said.pause))
-                said.again, said.tried = self._clock() + said.pause, tried
-            else:
-                said.again, self._failed = self._clock() + PAUSE, path  # it may have waited for seconds
+            if not self._write(path, sights[path], now, wall):
+                self._failed = path  # it may have waited for seconds
                 return False
         return True
+
+    def _write(self, path: str, sight: Sight, now: float, wall: float) -> bool:
+        """Write what is due to one policy's status; return whether the server may be asked for more."""
+        judged = sight.judged
+        quiet = path not in self._said and path not in self._verdicts and not sight.enters
+        if quiet and self._quiet.get(path) is judged:
+            return True  # what others say there is the same as the last time, and may be long
+        new = due_verdict(judged, self._verdicts.get(path), now, wall)
+        if new is not None:
+            said = self._verdicts.setdefault(path, Said(uid=judged.uid))
+            error = self._put(about_verdict(path), partial(self._api.apply_status, path, new, VERDICTS), said)
+            if error is None or is_final(error):
+                said.body, said.at, said.pause = new, now, 0.0
+            elif not is_answered(error):
+                return False
+        quiet = quiet and new is None
+        new = due(sight, self._said.get(path), now, wall)
+        if new is None:
+            if quiet:
+                self._quiet[path] = judged
+            return True
+        said = self._said.setdefault(path, Said(uid=judged.uid))
+        self._judged[path] = judged
+        error = self._put(path, partial(self._api.apply_status, path, new, self._manager), said)
+        if error is None or is_final(error):
+            said.body, said.rows, said.at, said.pause = new, sight.rows, now, 0.0
+            if not sight.enters:
+                said.body, said.tried = {}, False
+        return error is None or is_answered(error)
+
+    def _put(self, about: str, write: Callable[[], object], said: Said) -> ApiError | None:
+        """Write to a policy's status; give the failure, and note when to write again if it is not for good."""
+        tried, said.tried = said.tried, True  # before the request: the end may come in its midst
+        error = self._try(about, write)
+        if error is None or is_final(error):
+            return error
+        said.pause = min(REFUSED_PAUSE, max(PAUSE, 2 * said.pause)) if is_answered(error) else said.pause
+        said.again = self._clock() + (said.pause if is_answered(error) else PAUSE)
+        said.tried = tried if is_answered(error) else True
+        return error
 
     def _remove_lost(self, sights: Mapping[str, Sight], now: float) -> bool:
         """Remove the entries of lost nodes, in each :data:`LOOK` seconds; return whether the server answers."""
@@ -197,9 +224,6 @@ class Reporter:
             if not is_answered(self._try(LOST_NODES, write)):
                 return False
         return True
-
-    def _apply(self, path: str, new: dict[str, Any]) -> None:
-        self._api.apply_status(path, new, self._manager)
 
     def _try(self, about: str, write: Callable[[], object]) -> ApiError | None:
         """Write to a policy's status; give the failure. There is none where the policy is gone."""
@@ -247,6 +271,11 @@ class Reporter:
         self._events.sent(write, self._clock())
         self._events_pause = EVENTS_PAUSE
         return True
+
+
+def about_verdict(path: str) -> str:
+    """Give the name that a policy's verdict has among problems."""
+    return f"verdict of {path}"
 
 
 def warn_of_left(policies: int, why: str) -> None:

@@ -2,7 +2,8 @@
 
 Each node's daemon is a field manager of its own in server-side apply. It states its own entries and leaves those of
 others, so no node leads and no node reads before it writes. Of the nodes that see a channel's commits, the first by
-name reports about the channel as a whole.
+name reports about the channel as a whole. The verdict, which is the same on every node, has one manager for all: it
+stays where its node is lost, and a node without entries has no manager that nobody would remove.
 
 The load on the API server, per policy, is one write in :data:`RENEW` seconds by each of the :data:`REPORTING` nodes
 that report the rate while there are commits, and one in :data:`HEARTBEAT` seconds by each other node; of no node more
@@ -44,6 +45,8 @@ MOST_TEXT = 1024
 DRY_RUN = "dry run: "
 #: And where it has no right to put back the request of a pod that a daemon before it has left changed.
 NO_RIGHT = "no right to restore requests: "
+#: The field manager of all nodes' verdicts.
+VERDICTS = "qioi"
 #: What has a problem where the kubelet's groups are not found, and with them no pod.
 KUBELET = "kubelet"
 
@@ -94,6 +97,11 @@ class Sight:
     def concerned(self) -> bool:
         """Whether this node has components of the policy, or a problem with pods that may be some."""
         return bool(self.rows) or self.problem is not None
+
+    @property
+    def enters(self) -> bool:
+        """Whether this node has an entry in the policy's status."""
+        return self.concerned and self.judged.accepted
 
 
 def interference(states: Iterable[ComponentState]) -> int | None:
@@ -147,8 +155,8 @@ def with_components(framed: dict[str, Any], sight: Sight) -> dict[str, Any]:
 def frame(sight: Sight, now: float) -> dict[str, Any]:
     """Make the document to apply, without its components."""
     judged = sight.judged
-    status: dict[str, Any] = {"observedGeneration": judged.generation, "conditions": [condition(judged, now)]}
-    if sight.concerned and judged.accepted:
+    status: dict[str, Any] = {}
+    if sight.enters:
         status["nodes"] = [node_entry(sight, now)]
         if sight.decision is not None and newer(sight, sight.decision):
             decision = sight.decision
@@ -161,6 +169,11 @@ def frame(sight: Sight, now: float) -> dict[str, Any]:
         if speaks(sight):
             status |= whole(sight)
     return document(judged, status)
+
+
+def verdict(judged: Judged, now: float) -> dict[str, Any]:
+    """Make the document that says whether a policy is in force, to be applied as :data:`VERDICTS`."""
+    return document(judged, {"observedGeneration": judged.generation, "conditions": [condition(judged, now)]})
 
 
 def document(judged: Judged, status: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,19 +278,34 @@ class Said:
     uid: str = ""
     tried: bool = False
 
+    @property
+    def has_entries(self) -> bool:
+        """Whether the policy has, or may have, what was applied."""
+        return bool(self.body) or self.tried
+
 
 def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, Any] | None:
     """Give the document to apply now, if any; ``now`` is monotonic, ``wall`` in seconds since the epoch."""
     if said is not None and now < max(said.at + PAUSE, said.again):
         return None
+    if not sight.enters:  # an entry may be left by a daemon that was killed, and whose pods are gone
+        left = sight.node in words(sight.judged) if said is None else said.has_entries
+        return document(sight.judged, {}) if left else None
     if said is None or not said.body:
-        left = sight.node in words(sight.judged)  # by a daemon that was killed, and whose pods are gone
-        return body(sight, wall) if sight.concerned or left or not settled(sight.judged) else None
+        return body(sight, wall)
     new = frame(sight, wall)  # the components, which are most of it, are added only for a write
     changed = moved(said.rows) != moved(sight.rows) or differs(without_components(said.body["status"]), new["status"])
     every = RENEW if is_active(sight.channel) and reports_rate(sight) else HEARTBEAT
-    renew = sight.concerned and now - said.at >= every
-    return with_components(new, sight) if changed or renew else None
+    return with_components(new, sight) if changed or now - said.at >= every else None
+
+
+def due_verdict(judged: Judged, said: Said | None, now: float, wall: float) -> dict[str, Any] | None:
+    """Give the verdict to apply now, if any: each node adds it where it is missing, and asks rarely for the same."""
+    if settled(judged) or (said is not None and now < max(said.at + PAUSE, said.again)):
+        return None
+    new = verdict(judged, wall)
+    same = said is not None and bool(said.body) and not differs(said.body["status"], new["status"])
+    return None if said is not None and same and now - said.at < HEARTBEAT else new
 
 
 def moved(rows: Iterable[Row]) -> list[tuple[object, ...]]:
@@ -298,7 +326,7 @@ def without_components(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settled(judged: Judged) -> bool:
-    """Whether the object already has the condition that a node without its pods could add."""
+    """Whether the object already has the condition that a node could add."""
     now = condition(judged, 0.0)
     return any(
         all(known.get(key) == now[key] for key in ("type", "status", "reason", "observedGeneration"))

@@ -25,7 +25,7 @@ from qioi.kubernetes.policies import PATH, judge, slim_policy
 from qioi.kubernetes.reflector import Reflector, has_no_version, not_older_than
 from qioi.kubernetes.remote import FORGET, ClusterChannels
 from qioi.kubernetes.reporter import Reporter, manager_of
-from qioi.kubernetes.reports import SETTLED, Row, Sight, document
+from qioi.kubernetes.reports import PAUSE, SETTLED, Row, Sight, document
 from qioi.show.snapshot import ChannelState, ComponentState
 
 pytestmark = pytest.mark.slow
@@ -178,6 +178,12 @@ def sight(plane: ControlPlane, namespace: str, node: str, tps: float) -> Sight:
     return Sight(node, "files", judge([raw])[0], channel, rows, True, SETTLED, alive=alive)
 
 
+def managers(plane: ControlPlane, path: str) -> set[str]:
+    """Name the field managers of a policy's status."""
+    known = plane.call("GET", path)["metadata"]["managedFields"]
+    return {one["manager"] for one in known if one.get("subresource") == "status"}
+
+
 def test_two_nodes_speak_in_one_status_and_take_their_words_back(
     plane: ControlPlane, namespace: str, access: Access
 ) -> None:
@@ -209,8 +215,30 @@ def test_two_nodes_speak_in_one_status_and_take_their_words_back(
         second.close()
         assert said_by() == {"node-a"}
         first.close()
-        assert status() == {}
-        assert first_api.requests["apply", "200"] == 2  # its word, and taking it back
+        assert status().keys() == {"observedGeneration", "conditions"}
+        assert first_api.requests["apply", "200"] == 3  # the verdict, its word, and taking it back
+        assert managers(plane, path) == {"qioi"}
+
+
+def test_a_node_whose_pods_have_moved_is_no_manager_of_the_status_any_more(
+    plane: ControlPlane, namespace: str, access: Access
+) -> None:
+    """Nobody would remove it after the node's death, and each node that is replaced has another name."""
+    add_policy(plane, namespace, "red")
+    path = policy_path(namespace, "red")
+    with closing(Api(access)) as api:
+        reporter, now = Reporter(api, "node-a", lambda: now[0]), [0.0]
+        for _ in range(2):
+            now[0] += PAUSE
+            reporter.offer({path: sight(plane, namespace, "node-a", 70.0)})
+            reporter._round()
+            assert managers(plane, path) == {"qioi", "qioi-node-a"}
+            now[0] += PAUSE
+            reporter.offer({path: dataclasses.replace(sight(plane, namespace, "node-a", 70.0), rows=())})
+            reporter._round()
+            assert managers(plane, path) == {"qioi"}
+            assert plane.call("GET", path)["status"]["conditions"][0]["reason"] == "InForce"
+            assert reporter.problem is None
 
 
 def test_a_policy_that_is_made_again_hears_at_once_what_its_predecessor_has(
@@ -272,7 +300,8 @@ def test_what_a_lost_node_has_said_is_taken_back_by_another(
         until(lambda: said_by("nodes") == said_by("components") == {"node-b"}, "what the lost one has said is gone")
         assert plane.call("GET", path)["status"]["nodes"][0]["name"] == "node-b"
         other.close()
-        assert plane.call("GET", path).get("status", {}) == {}
+        assert plane.call("GET", path)["status"].keys() == {"observedGeneration", "conditions"}
+        assert managers(plane, path) == {"qioi"}
 
 
 def test_after_an_outage_no_node_is_lost_that_could_not_renew(

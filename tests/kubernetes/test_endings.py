@@ -22,7 +22,7 @@ from qioi.kubernetes.policies import judge
 from qioi.kubernetes.policy_watch import PolicyWatch
 from qioi.kubernetes.reflector import Reflector
 from qioi.kubernetes.reporter import Reporter
-from qioi.kubernetes.reports import Sight
+from qioi.kubernetes.reports import Sight, condition
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizer import Resizer
 
@@ -176,8 +176,11 @@ def test_what_is_restored_while_it_is_named_hinders_no_end(
 
 
 def sights(*names: str) -> dict[str, Sight]:
-    judged = judge([policy_object(name, channel=name) for name in names])
-    return {one.path: Sight("n1", "files", one, None) for one in judged}
+    """Policies of which this node has something to say, beside the verdict that they have."""
+    raw: list[Object] = [policy_object(name, channel=name) for name in names]
+    for one in raw:
+        one["status"] = {"conditions": [condition(judge([one])[0], 0.0)]}
+    return {one.path: Sight("n1", "files", one, None, problem="p") for one in judge(raw)}
 
 
 def test_the_end_writes_no_status_any_more(api: Api, server: Server) -> None:

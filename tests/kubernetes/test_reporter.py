@@ -17,7 +17,7 @@ from qioi.kubernetes.events import Telling
 from qioi.kubernetes.pods import read_pod
 from qioi.kubernetes.policies import Judged, judge
 from qioi.kubernetes.reporter import EVENTS_PAUSE_MAX, REFUSED_PAUSE, Reporter, manager_of
-from qioi.kubernetes.reports import PAUSE, Sight, condition, words
+from qioi.kubernetes.reports import HEARTBEAT, PAUSE, Sight, condition, words
 
 
 class Site:
@@ -34,10 +34,14 @@ class Site:
         self.asked: list[tuple[float, str]] = []
         self.reporter = Reporter(api, "n1", lambda: self.now)
 
-    def offer(self, *names: str, nodes: tuple[str, ...] = (), problem: str | None = None) -> None:
-        """Have policies of these names, with these nodes' entries and a problem of this node's."""
-        status = {"nodes": [{"name": one, "observedAt": "t"} for one in nodes]}
-        judged = judge([{**policy_object(name, channel=name), "status": status} for name in names])
+    def offer(self, *names: str, nodes: tuple[str, ...] = (), problem: str | None = "p", settled: bool = True) -> None:
+        """Have policies of these names, with these nodes' entries, a verdict if settled, and a problem here."""
+        raw: list[dict[str, Any]] = [policy_object(name, channel=name) for name in names]
+        for one, verdict in zip(raw, sorted(judge(raw), key=lambda each: names.index(each.name)), strict=True):
+            one["status"] = {"nodes": [{"name": node, "observedAt": "t"} for node in nodes]}
+            if settled:
+                one["status"]["conditions"] = [condition(verdict, 0.0)]
+        judged = judge(raw)
         by_name = {one.name: Sight("n1", "files", one, None, problem=problem, looked=self.now) for one in judged}
         self.reporter.offer({by_name[name].judged.path: by_name[name] for name in names})
 
@@ -322,3 +326,39 @@ def test_an_event_that_is_forbidden_is_dropped(site: Site) -> None:
     assert "403 so it is" in str(site.reporter.problem)
     site.rounds_until(100)
     assert (site.reporter.problem, len(site.asked)) == (None, 3)
+
+
+def test_a_verdict_is_of_one_manager_for_all_nodes(site: Site) -> None:
+    """A node without the policy's pods is no manager of its status, which nobody would remove after its death."""
+    site.offer("pay", problem=None, settled=False)
+    site.rounds_until(HEARTBEAT)
+    assert [path.partition("fieldManager=")[2].partition("&")[0] for _, path in site.asked] == ["qioi"]
+    site.rounds_until(HEARTBEAT + 1)
+    assert site.times("/pay/") == [1.0, 1.0 + HEARTBEAT]  # somebody has removed it
+    site.offer("pay", problem=None)
+    site.rounds_until(3 * HEARTBEAT)
+    site.reporter.close()
+    site.note()
+    assert len(site.asked) == 2
+
+
+def test_a_node_whose_pods_have_moved_removes_its_entries_once(site: Site) -> None:
+    site.offer("pay")
+    site.rounds_until(1)
+    site.offer("pay", nodes=("n1",), problem=None)
+    site.rounds_until(2 * HEARTBEAT)
+    assert site.times("fieldManager=qioi-n1&") == [1.0, 1.0 + PAUSE]
+    site.reporter.close()
+    site.note()
+    assert len(site.asked) == 2
+
+
+def test_a_verdict_that_is_refused_keeps_no_entry_from_being_written(site: Site) -> None:
+    site.refusals["fieldManager=qioi&"] = 403
+    site.offer("pay", settled=False)
+    site.rounds_until(1)
+    assert "403 so it is" in str(site.reporter.problem)
+    site.offer("pay")
+    site.rounds_until(2 * PAUSE)
+    assert (site.times("fieldManager=qioi&"), site.times("fieldManager=qioi-n1&")) == ([1.0], [1.0])
+    assert site.reporter.problem is None

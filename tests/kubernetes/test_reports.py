@@ -26,8 +26,10 @@ from qioi.kubernetes.reports import (
     Sight,
     body,
     due,
+    due_verdict,
     is_active,
     stamp,
+    verdict,
 )
 from qioi.show.snapshot import ChannelState, ComponentState
 
@@ -73,7 +75,7 @@ def test_a_problem_with_pods_is_said_where_there_is_no_component_and_taken_back(
     assert due(lost, before, HEARTBEAT, WALL) is not None
     over = due(dataclasses.replace(lost, problem=None), before, PAUSE, WALL)
     assert over is not None
-    assert "nodes" not in over["status"]
+    assert "status" not in over
 
 
 def test_the_first_word() -> None:
@@ -81,8 +83,7 @@ def test_the_first_word() -> None:
     assert status["throughput"] == 100.0
     assert status["threshold"] == 120.0
     assert status["interference"] == 10
-    assert status["observedGeneration"] == 1
-    assert status["conditions"][0]["reason"] == "InForce"
+    assert not status.keys() & {"observedGeneration", "conditions"}  # the verdict's, of all nodes
     assert status["nodes"] == [
         {"name": "n1", "observedAt": stamp(WALL), "actuator": "files", "interference": 10,
          "throughput": 100.0, "commitAgeSeconds": 0.5},
@@ -129,28 +130,38 @@ def test_a_rate_is_renewed_while_commits_are_seen() -> None:
     assert due(sight(committing=False), said(sight(committing=False)), RENEW, WALL) is None
 
 
-def test_a_node_without_its_pods_adds_a_verdict_only_where_there_is_none() -> None:
-    empty = Sight("n9", "files", judged(), None)
-    new = due(empty, None, 0.0, WALL)
+def test_a_node_adds_a_verdict_where_there_is_none() -> None:
+    new = due_verdict(judged(), None, 0.0, WALL)
     assert new is not None
-    assert set(new["status"]) == {"observedGeneration", "conditions"}
-    known = {"conditions": new["status"]["conditions"]}
-    assert due(Sight("n9", "files", judged(known), None), None, 0.0, WALL) is None
+    status = new["status"]
+    assert (status["observedGeneration"], status["conditions"][0]["reason"]) == (1, "InForce")
+    assert set(status) == {"observedGeneration", "conditions"}
+    assert due_verdict(judged({"conditions": status["conditions"]}), None, 0.0, WALL) is None
+    assert due(Sight("n9", "files", judged(), None), None, 0.0, WALL) is None
+
+
+def test_a_verdict_that_does_not_come_is_added_again_rarely_and_another_soon() -> None:
+    before = Said(verdict(judged(), WALL), at=0.0)
+    assert due_verdict(judged(), before, HEARTBEAT - 1, WALL) is None
+    assert due_verdict(judged(), before, HEARTBEAT, WALL) is not None
+    refused = judged(selectors={"peers": {"matchExpressions": [{"key": "a", "operator": "Never"}]}})
+    assert due_verdict(refused, before, PAUSE - 1, WALL) is None
+    assert due_verdict(refused, before, PAUSE, WALL) is not None
 
 
 def test_what_a_killed_daemon_of_this_node_left_is_removed() -> None:
     """No other node may do it: to them this one is alive."""
-    verdict = due(Sight("n9", "files", judged(), None), None, 0.0, WALL)
-    assert verdict is not None
     for left in ({"nodes": [{"name": "n9"}]}, {"components": [{"name": "peer0", "node": "n9"}]}):
-        known = {"conditions": verdict["status"]["conditions"], **left}
-        assert due(Sight("n9", "files", judged(known), None), None, 0.0, WALL) == verdict
-        assert due(Sight("n8", "files", judged(known), None), None, 0.0, WALL) is None
+        new = due(Sight("n9", "files", judged(left), None), None, 0.0, WALL)
+        assert new is not None
+        assert "status" not in new
+        assert due(Sight("n8", "files", judged(left), None), None, 0.0, WALL) is None
+        assert due(Sight("n9", "files", judged(left), None), Said(at=0.0), PAUSE, WALL) is None  # it was
 
 
 def test_a_verdict_that_stays_keeps_its_time() -> None:
-    first = body(sight(), WALL)["status"]
-    later = body(sight(status=first), WALL + 500)["status"]
+    first = verdict(judged(), WALL)["status"]
+    later = verdict(judged(first), WALL + 500)["status"]
     assert later["conditions"] == first["conditions"]
 
 
