@@ -50,7 +50,7 @@ func (l *Log) check() error {
 			return err
 		}
 		var at int
-		at, chain = intact(raw, chain, known)
+		at, chain = intact(raw, chain, known, func(frame) {})
 		known = true
 		var why string
 		switch {
@@ -72,8 +72,8 @@ func (l *Log) check() error {
 }
 
 // intact is where the frames end of which each is as it was written, and the checksum up to there. The one before is of the
-// file before, where that is known.
-func intact(raw []byte, chain uint32, known bool) (at int, _ uint32) {
+// file before, where that is known. Each is given to take.
+func intact(raw []byte, chain uint32, known bool, take func(frame)) (at int, _ uint32) {
 	for n := 0; ; n++ {
 		f, ok := frameAt(raw[at:])
 		// Each file begins with the checksum of the one before and metadata, and no other frame is of these types. The
@@ -86,6 +86,7 @@ func intact(raw []byte, chain uint32, known bool) (at int, _ uint32) {
 		}
 		at += f.size
 		chain = f.sum
+		take(f)
 	}
 }
 

@@ -144,21 +144,12 @@ func (l *Log) reopen() error {
 	if err != nil {
 		return err
 	}
-	start := &walpb.Snapshot{Index: proto.Uint64(0), Term: proto.Uint64(0)} // where the log of a node that joins begins
-	if snapshot != nil {
-		start = walSnapshot(snapshot)
-	}
 	var state *raftpb.HardState
 	var entries []*raftpb.Entry
 	for repaired := false; ; repaired = true {
-		if l.wal, err = wal.Open(zap.NewNop(), l.walDir(), start); err != nil {
-			return err
-		}
-		_, state, entries, err = l.wal.ReadAll()
-		if err == nil {
+		if l.wal, state, entries, err = l.read(wal.Open, snapshot); err == nil {
 			break
 		}
-		_ = l.wal.Close() // the error of reading is the one to return
 		if repaired || !errors.Is(err, io.ErrUnexpectedEOF) || !wal.Repair(zap.NewNop(), l.walDir()) {
 			return err
 		}
@@ -362,37 +353,4 @@ func NewSnapshot(index, term uint64, voters []uint64, height uint64) *raftpb.Sna
 		Index: proto.Uint64(index), Term: proto.Uint64(term),
 		ConfState: raftpb.EnsureConfState(&raftpb.ConfState{Voters: voters}),
 	}}
-}
-
-// Kept is the number of the first block of which all entries are in the log in dir, and of all after it up to the log's last
-// entry, last. It changes nothing, and errs where there is no such log, it cannot be read whole, or no snapshot says how many
-// blocks it stands for.
-func Kept(dir string) (block, last uint64, err error) {
-	l := &Log{dir: dir}
-	if err := l.check(); err != nil {
-		return 0, 0, err
-	}
-	snapshot, err := l.newestSnapshot()
-	if err != nil {
-		return 0, 0, err
-	}
-	height, err := Height(snapshot)
-	if err != nil {
-		return 0, 0, err
-	}
-	// It reads as Open does, but that it cuts off nothing.
-	w, err := wal.OpenForRead(zap.NewNop(), l.walDir(), walSnapshot(snapshot))
-	if err != nil {
-		return 0, 0, err
-	}
-	_, _, entries, err := w.ReadAll()
-	_ = w.Close() // of a log that is read alone it always errs
-	if err != nil {
-		return 0, 0, err
-	}
-	last = snapshot.GetMetadata().GetIndex()
-	if n := len(entries); n > 0 {
-		last = entries[n-1].GetIndex()
-	}
-	return max(height, 1), last, nil // block 0 is in no log
 }
