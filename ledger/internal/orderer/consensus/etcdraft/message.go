@@ -1,11 +1,30 @@
 package etcdraft
 
 import (
+	"fmt"
+
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/protoview"
 )
+
+// follow errs where the entries of a message that appends some do not follow each other and the place that they are to be
+// appended at, or are of no term that the sender can have. The Raft core does not ask: it would end the process.
+func follow(m *raftpb.Message) error {
+	if m.GetType() != raftpb.MsgApp {
+		return nil
+	}
+	index, term := m.GetIndex(), m.GetLogTerm()
+	for _, e := range m.GetEntries() {
+		if e.GetIndex() != index+1 || e.GetTerm() < term || e.GetTerm() > m.GetTerm() {
+			return fmt.Errorf("entry %d of term %d after entry %d of term %d, from a leader of term %d",
+				e.GetIndex(), e.GetTerm(), index, term, m.GetTerm())
+		}
+		index, term = e.GetIndex(), e.GetTerm()
+	}
+	return nil
+}
 
 // parseMessage reads a Raft message, without copying its entries where it is one that appends them: they are part of
 // raw from then on.

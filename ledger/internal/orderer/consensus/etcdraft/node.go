@@ -163,6 +163,9 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	if m.GetType() == raftpb.MsgProp {
 		return status.Errorf(codes.InvalidArgument, "%s from another orderer", m.GetType())
 	}
+	if err := follow(m); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
 	// Without TLS a sender may claim any id. A message to another id is too late: this orderer had that id before.
 	if m.GetTo() != n.cfg.ID || !n.host.Knows(m.GetFrom()) {
 		return nil
