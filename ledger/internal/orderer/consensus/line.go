@@ -62,20 +62,16 @@ func (l *Line[T]) C() <-chan T { return l.items }
 // Taken is for an item that was received.
 func (l *Line[T]) Taken() { l.tally.Begin(1) }
 
-// Rest takes all that waits behind items that were received, and appends it to them. None of them waits any longer: the
+// Rest takes all that waits now behind items that were received, and appends it to them. None of them waits any longer: the
 // clock is read once for all.
 func (l *Line[T]) Rest(received []T) []T {
-	for {
-		select {
-		case item := <-l.items:
-			received = append(received, item)
-		default:
-			if len(received) > 0 {
-				l.tally.Begin(len(received))
-			}
-			return received
-		}
+	for range len(l.items) { // nobody else takes any
+		received = append(received, <-l.items)
 	}
+	if len(received) > 0 {
+		l.tally.Begin(len(received))
+	}
+	return received
 }
 
 // Len is how many items wait.

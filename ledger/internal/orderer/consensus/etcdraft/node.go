@@ -246,13 +246,20 @@ func (n *Node) close() error {
 	return errors.Join(n.outbox.close(), n.syncer.Close(), n.log.Close())
 }
 
-// take steps this message and those that wait behind it, so that they share one Ready.
+// take steps this message and those that wait behind it, so that they share one Ready. While messages keep coming it leaves
+// the rest for the next time: clock, log and ledger wait meanwhile.
 func (n *Node) take(m *raftpb.Message) {
-	for n.batch = n.messages.Rest(append(n.batch, m)); len(n.batch) > 0; n.batch = n.messages.Rest(n.batch[:0]) {
+	n.batch = n.messages.Rest(append(n.batch, m))
+	for stepped := 0; len(n.batch) > 0; n.batch = n.messages.Rest(n.batch) {
 		for _, m := range n.batch {
 			n.step(m)
 		}
+		stepped += len(n.batch)
 		clear(n.batch)
+		n.batch = n.batch[:0]
+		if stepped >= queuedMessages {
+			return
+		}
 	}
 }
 
