@@ -141,6 +141,8 @@ func (n *Node) Run(ctx context.Context) (err error) {
 
 // session lasts as long as the connection does; it always errs.
 func (n *Node) session(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	last, err := n.last(ctx)
 	if err != nil {
 		return away{err}
