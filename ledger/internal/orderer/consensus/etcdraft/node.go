@@ -190,14 +190,14 @@ func (n *Node) Unreachable(id uint64) { n.reports.put(report{to: id}) }
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, n.close()) }()
 	if err := n.start(ctx); err != nil {
-		return ignoreEnd(ctx, err)
+		return consensus.IgnoreEnd(ctx, err)
 	}
 	ticker := time.NewTicker(n.cfg.Raft.TickInterval)
 	defer ticker.Stop()
 	n.saturation.Work()
 	for {
 		if err := n.handleReady(ctx); err != nil {
-			return ignoreEnd(ctx, err)
+			return consensus.IgnoreEnd(ctx, err)
 		}
 		n.saturation.Wait()
 		var work func() // what there is to do
@@ -232,13 +232,6 @@ func (n *Node) Run(ctx context.Context) (err error) {
 func (n *Node) tick() {
 	n.roll.ticks++
 	n.raft.Tick()
-}
-
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 func (n *Node) close() error {

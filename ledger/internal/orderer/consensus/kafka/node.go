@@ -194,7 +194,7 @@ func (n *Node) Run(ctx context.Context) error {
 	defer n.client.Close()
 	defer n.block.Stop()
 	if err := n.prepareTopic(ctx); err != nil {
-		return ignoreEnd(ctx, err)
+		return consensus.IgnoreEnd(ctx, err)
 	}
 	log.Infof("[channel: %s] Reading the topic from offset %d", n.cfg.Channel, n.next)
 	n.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{n.cfg.Channel: {0: kgo.NewOffset().At(n.next)}})
@@ -206,14 +206,7 @@ func (n *Node) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return n.fetch(groupCtx, from, fetched) })
 	group.Go(func() error { return n.apply(groupCtx, fetched) })
-	return ignoreEnd(ctx, group.Wait())
-}
-
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
+	return consensus.IgnoreEnd(ctx, group.Wait())
 }
 
 // connect writes this run's first record, and tries until it is written: what is read after it is new. The client by
