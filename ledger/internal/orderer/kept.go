@@ -27,6 +27,11 @@ func mends(kind *consensus.Kind, dir string, first founders, lost blockfile.Lost
 	case kind.Votes != nil:
 		return othersMend(kind, dir, first, lost)
 	}
+	// One that has only followed fetched its blocks, and has answered for none. Without the mark its log may be lost.
+	parts, err := partsIn(kind, dir)
+	if err != nil || len(parts) == 0 && first.id == 0 && hasOnlyFollowed(dir) {
+		return err
+	}
 	return ownLogMends(kind, dir, lost)
 }
 

@@ -306,8 +306,14 @@ func TestDamagedBlocksOfAFollowerComeFromTheConsenters(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
+	for _, consenter := range []string{"bft", "raft"} {
+		t.Run(consenter, func(t *testing.T) { followerIsMended(t, consenter) })
+	}
+}
+
+func followerIsMended(t *testing.T, consenter string) {
 	const follows = 3
-	c := newCluster(t, func(o *setup.Options) { bftOf(4)(o); o.MaxMessageCount = 1 })
+	c := newCluster(t, func(o *setup.Options) { agreeingBy(consenter, 4)(o); o.MaxMessageCount = 1 })
 	for i := range follows {
 		c.start(i)
 	}

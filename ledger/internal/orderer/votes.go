@@ -58,7 +58,7 @@ func othersMend(kind *consensus.Kind, dir string, first founders, lost blockfile
 	return own.vote(seals)
 }
 
-// followerFile in a channel's folder says that the orderer has followed since its first block, and had no votes.
+// followerFile in a channel's folder says that the orderer has followed since its first block, and had neither votes nor a log.
 const followerFile = "follower"
 
 // markFollower is for a folder that has the channel's first block alone.
@@ -71,7 +71,8 @@ func hasOnlyFollowed(dir string) bool {
 	return err == nil
 }
 
-// unmarkFollower is durable before there can be a vote: a folder of votes may get lost later, and the mark must not excuse it.
+// unmarkFollower is durable before there can be a vote: a folder of votes, or a log, may get lost later, and the mark must not
+// excuse it.
 func unmarkFollower(dir string) error {
 	if err := os.Remove(filepath.Join(dir, followerFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/replica"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/etcdraft"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
@@ -142,6 +143,19 @@ func TestAMarkSaysWhoHasOnlyFollowed(t *testing.T) {
 	require.NoError(t, unmarkFollower(dir))
 	require.NoError(t, unmarkFollower(dir))
 	require.False(t, hasOnlyFollowed(dir))
+}
+
+// TestOneThatHasOnlyFollowedHasNoLogToAsk: its blocks came from others. Without the mark its log may be lost, and with it
+// what it has answered for.
+func TestOneThatHasOnlyFollowedHasNoLogToAsk(t *testing.T) {
+	lost, dir := blockfile.Lost{Block: 2}, t.TempDir()
+	require.ErrorContains(t, mends(&etcdraft.Raft, dir, founders{3, 0}, lost), "no log")
+	require.NoError(t, markFollower(dir))
+	require.NoError(t, mends(&etcdraft.Raft, dir, founders{3, 0}, lost))
+	require.ErrorContains(t, mends(&etcdraft.Raft, dir, founders{3, 1}, lost), "no log")
+	require.ErrorContains(t, mends(&etcdraft.Raft, dir, founders{3, 0}, blockfile.Lost{}), "first block")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "raft-4"), 0o755))
+	require.Error(t, mends(&etcdraft.Raft, dir, founders{3, 0}, lost), "it was a consenter")
 }
 
 // TestTheMarkIsMadeBeforeTheFirstBlockAndGoesBeforeTheFirstVote.
