@@ -61,7 +61,7 @@ func sampleRecords() []bft.Record {
 		&AcceptRecord{Epoch: 1, Seq: 2, History: bft.Digest{3}, Entry: sampleEntry, Order: []byte("o")},
 		&CertificateRecord{Certificate: sampleCertificate},
 		&ConfirmRecord{Epoch: 1, View: 2, Stable: sampleStable, Digests: sampleDigests, Entries: []*bft.Entry{nil, sampleEntry}},
-		&StartRecord{Certificate: sampleCertificate},
+		&StartRecord{Certificate: sampleCertificate, Final: 74},
 		&StableRecord{Stable: sampleStable},
 		&VoteRecord{Checkpoint: sampleStable.Checkpoint, History: bft.Digest{4}},
 		&BodyRecord{Entry: sampleEntry},

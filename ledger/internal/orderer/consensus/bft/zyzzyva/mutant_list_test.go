@@ -83,6 +83,8 @@ var mutants = []mutanttest.Mutant{
 		"if len(signatures) >= c.Quorum() {", "if true {"),
 	mutanttest.New("a restart forgets the own confirm", "restore.go",
 		"if c.planned != nil && c.planned.held {\n			c.castConfirm(at)", "if false {\n			c.castConfirm(at)"),
+	mutanttest.New("a restart forgets what was final where a view began", "restore.go",
+		"	c.final = max(c.final, r.Final)\n", ""),
 	mutanttest.New("a replica led astray forgets its view", "checkpoint.go",
 		"if c.Active && c.begun != nil && c.begun.Certificate.Seq <= c.Stable.Seq {", "if false {"),
 	mutanttest.New("a replica led astray forgets what is decided", "checkpoint.go",

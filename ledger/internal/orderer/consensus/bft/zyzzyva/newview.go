@@ -233,7 +233,7 @@ func (c *Core) activate(cert Certificate) {
 	if !c.replace(p) {
 		return
 	}
-	c.Persist(&StartRecord{Certificate: cert})
+	c.Persist(&StartRecord{Certificate: cert, Final: c.final})
 	c.began(p, cert)
 	c.reshelve()
 	c.StatusAt = c.Now + c.cfg.Resend

@@ -31,8 +31,12 @@ type ConfirmRecord struct {
 	Entries     []*bft.Entry
 }
 
-// StartRecord: the view has begun as it was confirmed.
-type StartRecord struct{ Certificate Certificate }
+// StartRecord: the view has begun as it was confirmed. Entries up to Final were known to be final: those of them that come after
+// the beginning stay in the history.
+type StartRecord struct {
+	Certificate Certificate
+	Final       uint64
+}
 
 // StableRecord: all records of entries up to the checkpoint are obsolete.
 type StableRecord struct{ Stable Stable }
@@ -112,6 +116,7 @@ func EncodeRecord(record bft.Record) []byte {
 	case *StartRecord:
 		w.Uint(recordStart)
 		r.Certificate.write(w)
+		w.Uint(r.Final)
 	case *StableRecord:
 		w.Uint(recordStable)
 		r.Stable.write(w)
@@ -146,7 +151,7 @@ func DecodeRecord(raw []byte) (bft.Record, error) {
 		confirm.Entries = bft.List(r, leastEntry, len(confirm.Digests), (*bft.Reader).Entry)
 		record, whole = confirm, len(confirm.Entries) == len(confirm.Digests)
 	case recordStart:
-		record = &StartRecord{Certificate: readCertificate(r)}
+		record = &StartRecord{Certificate: readCertificate(r), Final: r.Uint()}
 	case recordStable:
 		record = &StableRecord{Stable: readStable(r)}
 	case recordVote:

@@ -133,15 +133,26 @@ func (c *Core) replay(r bft.Record) {
 		}
 		c.planned = p
 	case *StartRecord:
-		if p := c.planned; r.Certificate.Epoch == c.Group.Epoch && p != nil && c.replace(p) {
-			c.began(p, r.Certificate)
-		}
+		c.replayStart(r)
 	case *VoteRecord:
 		if r.Checkpoint.Epoch == c.Group.Epoch {
 			c.own = append(c.own, vouched{r.Checkpoint, r.History})
 		}
 	case *BodyRecord:
 		c.bodies[r.Entry.Digest()] = r.Entry
+	}
+}
+
+// replayStart begins a view again as it was begun. What was final then counts as final here too: the history is to go on from
+// where the replica has gone on from.
+func (c *Core) replayStart(r *StartRecord) {
+	p := c.planned
+	if r.Certificate.Epoch != c.Group.Epoch || p == nil {
+		return
+	}
+	c.final = max(c.final, r.Final)
+	if c.replace(p) {
+		c.began(p, r.Certificate)
 	}
 }
 
