@@ -53,6 +53,7 @@ type Core struct {
 	base    uint64 // sequence numbers up to it are the view's beginning; the leader orders after it
 	closing uint64 // sequence number of a configuration that is accepted; 0: none
 	logged  uint64 // sequence number of the newest state whose fetch has begun, with all records before that durable
+	damage  error  // of the records that the replica was started with; nil: there is none
 
 	slots          map[uint64]*slot      // the history from Floor to Last
 	early          map[uint64]*Order     // of this view, after Last
@@ -128,6 +129,9 @@ func (c *Core) resetEpoch() {
 
 // Step implements bft.Core.
 func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
+	if c.damage != nil {
+		return bft.Effects{Fault: c.damage}
+	}
 	c.BeginStep(now)
 	c.executedBefore = c.executed
 	switch in := in.(type) {

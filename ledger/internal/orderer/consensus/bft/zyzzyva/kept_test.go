@@ -149,3 +149,20 @@ func TestARestartKeepsWhatWasFinalAtABeginning(t *testing.T) {
 		}
 	}
 }
+
+// TestARestartRefusesALogWithAGap: a view change with what is left would hide that more was promised.
+func TestARestartRefusesALogWithAGap(t *testing.T) {
+	l := newLone(t, nil, 0)
+	l.orders(0, 0, "abc")
+	whole := slices.Clone(l.disk)
+	require.EqualValues(t, 3, newLone(t, whole, 0).core.Last)
+	for lost := range 2 {
+		gap := slices.Delete(slices.Clone(whole), lost, lost+1)
+		core := New(l.core.cfg, &scripttest.Replica{ID: 4}, bft.State{}, gap)
+		for range 2 {
+			e := core.Step(1, bft.Tick{})
+			require.ErrorContains(t, e.Fault, "is missing")
+			require.Empty(t, e.Send)
+		}
+	}
+}

@@ -18,6 +18,9 @@ func (c *Core) restore(records []bft.Record) {
 	for _, r := range records {
 		c.replay(r)
 	}
+	if c.damage = c.Out.Fault; c.damage != nil {
+		return
+	}
 	c.Applied, c.final = applied, max(applied, c.final)
 	// The configuration that the state ends with has opened its epoch already.
 	c.Closed = closed && c.Applied > c.Start.Seq
@@ -165,6 +168,10 @@ func (c *Core) replayEntry(r *AcceptRecord) {
 		return
 	}
 	c.astray(r.Seq - 1)
+	if c.Last+1 != r.Seq {
+		c.Fault("the record of entry %d follows that of entry %d: one between them is missing", r.Seq, c.Last)
+		return
+	}
 	c.slots[r.Seq], c.Last, c.tip = s, r.Seq, r.History
 	c.note(r.Seq, s)
 }
