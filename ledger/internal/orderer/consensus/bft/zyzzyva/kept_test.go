@@ -166,3 +166,24 @@ func TestARestartRefusesALogWithAGap(t *testing.T) {
 		}
 	}
 }
+
+// TestALogIsCompactWhereAViewWasLeftBehind: a checkpoint is of another history than the view that the replica is in has begun
+// with. Its leader lies, and has it go on from there.
+func TestALogIsCompactWhereAViewWasLeftBehind(t *testing.T) {
+	l := newLone(t, nil, 0)
+	l.orders(0, 0, "abcdef")
+	l.leaves()
+	l.begins(1, "abcdef")
+	_, histories := entries("abcx")
+	s := Stable{Checkpoint: bft.Checkpoint{Seq: 4, State: bft.Digest{4}, Next: l.core.Group}, History: histories[4]}
+	s.Signatures = signatures(CheckpointStatement("ch", s.Checkpoint, s.History))
+	l.hear(2, &Proof{Stable: []Stable{s}})
+	l.do(l.core.Step(time.Minute, bft.Tick{}))
+	require.EqualValues(t, 4, l.core.Fetching)
+	l.orders(1, 4, "abcxyzuv")
+	for _, disk := range [][]bft.Record{l.disk, l.core.Records()} {
+		again := newLone(t, disk, 0)
+		require.EqualValues(t, 8, again.core.Last)
+		require.Len(t, again.core.digests(8), 4)
+	}
+}

@@ -200,7 +200,9 @@ func (c *Core) Records() []bft.Record {
 	if c.Active && c.InView > 0 {
 		accepted(c.Stable.Seq)
 		records = append(records, &ViewRecord{Epoch: epoch, View: c.InView}, c.confirmRecord(), &StartRecord{Certificate: c.begun.Certificate})
-		from = max(from, c.base+1)
+		if history, known := c.historyAt(c.base); known && history == c.begun.Certificate.History {
+			from = max(from, c.base+1) // a checkpoint may have led elsewhere since
+		}
 	}
 	accepted(c.Last)
 	if !c.cert.Start || c.cert.View > 0 {
