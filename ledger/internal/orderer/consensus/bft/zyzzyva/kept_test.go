@@ -104,6 +104,16 @@ func (l *lone) begins(view uint64, letters string) {
 	require.True(l.t, l.core.Active)
 }
 
+// stable has the state after the letters be stable.
+func (l *lone) stable(letters string) {
+	_, histories := entries(letters)
+	last := uint64(len(letters))
+	s := Stable{Checkpoint: bft.Checkpoint{Seq: last, State: bft.Digest{byte(last)}, Next: l.core.Group}, History: histories[last]}
+	s.Signatures = signatures(CheckpointStatement("ch", s.Checkpoint, s.History))
+	l.hear(2, &Proof{Stable: []Stable{s}})
+	require.Equal(l.t, last, l.core.Stable.Seq)
+}
+
 // walked is a replica that has left the first view, and misses how the next one begins, with nothing. It hears that two entries
 // are final, takes them from another, and begins the view with them. Then it accepts a third.
 func walked(t *testing.T) *lone {
@@ -174,10 +184,7 @@ func TestALogIsCompactWhereAViewWasLeftBehind(t *testing.T) {
 	l.orders(0, 0, "abcdef")
 	l.leaves()
 	l.begins(1, "abcdef")
-	_, histories := entries("abcx")
-	s := Stable{Checkpoint: bft.Checkpoint{Seq: 4, State: bft.Digest{4}, Next: l.core.Group}, History: histories[4]}
-	s.Signatures = signatures(CheckpointStatement("ch", s.Checkpoint, s.History))
-	l.hear(2, &Proof{Stable: []Stable{s}})
+	l.stable("abcx")
 	l.do(l.core.Step(time.Minute, bft.Tick{}))
 	require.EqualValues(t, 4, l.core.Fetching)
 	l.orders(1, 4, "abcxyzuv")
@@ -185,5 +192,34 @@ func TestALogIsCompactWhereAViewWasLeftBehind(t *testing.T) {
 		again := newLone(t, disk, 0)
 		require.EqualValues(t, 8, again.core.Last)
 		require.Len(t, again.core.digests(8), 4)
+	}
+}
+
+// TestWhatIsKeptIsSignedForTheNewView: an entry that stays where a view begins has no order of its leader's, and the replica's own
+// signature is of the view before.
+func TestWhatIsKeptIsSignedForTheNewView(t *testing.T) {
+	for _, checkpoint := range []bool{false, true} {
+		l := newLone(t, nil, 0)
+		l.orders(0, 0, "abcd")
+		l.told(0, "abcd")
+		require.EqualValues(t, 4, l.core.Applied)
+		if checkpoint {
+			l.stable("abcd")
+		}
+		l.leaves()
+		l.begins(1, "")
+		require.EqualValues(t, 4, l.core.Last)
+		responses := 0
+		for _, out := range l.hear(1, &Status{View: 1, Active: true, History: Beginning(0), Final: Beginning(0)}).Send {
+			switch m := out.Message.(type) {
+			case *Order:
+				require.True(t, scripttest.Verify(2, OrderStatement("ch", 0, m.View, m.Seq, m.History), m.Signature), m.Seq)
+			case *Response:
+				responses++
+				require.True(t, scripttest.Verify(4, ResponseStatement("ch", 0, m.View, m.Seq, m.History), m.Signature), m.Seq)
+				require.Empty(t, m.Order)
+			}
+		}
+		require.Equal(t, 1, responses)
 	}
 }

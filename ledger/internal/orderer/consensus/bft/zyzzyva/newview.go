@@ -294,7 +294,7 @@ func (c *Core) replace(p *plan) bool {
 			c.Fault("entry %d is final, and this replica has lost it: a promise was not durable", last+1)
 			return false
 		}
-		fresh[last+1], tip = kept, kept.history
+		fresh[last+1], tip = kept.unsigned(), kept.history
 	}
 	c.closing = 0
 	c.truncate(p.stable.Seq)
@@ -313,7 +313,7 @@ func (c *Core) plannedSlots(p *plan) (fresh map[uint64]*slot, agrees bool) {
 	whole := max(c.Applied, c.final) >= c.Stable.Seq // what comes before the checkpoint leads there
 	for seq := c.Floor(); seq <= c.Stable.Seq; seq++ {
 		if s := c.slots[seq]; s != nil && (seq <= c.Applied || whole) {
-			fresh[seq] = s
+			fresh[seq] = s.unsigned()
 		}
 	}
 	history := historyOf(&p.stable, c.Start.Seq, c.Group.Epoch)

@@ -17,6 +17,9 @@ type slot struct {
 	own     []byte     // this replica's signature of the history in this view, once it was needed
 }
 
+// unsigned is a slot for another view: what was signed for it in the one before does not count there.
+func (s *slot) unsigned() *slot { return &slot{digest: s.digest, history: s.history, entry: s.entry} }
+
 // stableHistory is the history up to the stable checkpoint. Each epoch begins a new one.
 func (c *Core) stableHistory() bft.Digest { return historyOf(&c.Stable, c.Start.Seq, c.Group.Epoch) }
 
