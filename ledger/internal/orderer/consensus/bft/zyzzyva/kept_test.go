@@ -223,3 +223,21 @@ func TestWhatIsKeptIsSignedForTheNewView(t *testing.T) {
 		require.Equal(t, 1, responses)
 	}
 }
+
+// TestARestartKeepsACheckpointOverAWrongEntry: the replica accepted another entry than the checkpoint's at its very number, and
+// fetches.
+func TestARestartKeepsACheckpointOverAWrongEntry(t *testing.T) {
+	l := newLone(t, nil, 0)
+	l.stable("abcd")
+	l.orders(0, 0, "abcx")
+	require.EqualValues(t, 4, l.core.Fetching)
+	l.orders(0, 4, "abcde")
+	want, _ := l.core.historyAt(4)
+	for _, disk := range [][]bft.Record{l.disk, l.core.Records()} {
+		again := newLone(t, disk, 0)
+		require.EqualValues(t, 5, again.core.Last)
+		history, known := again.core.historyAt(4)
+		require.True(t, known)
+		require.Equal(t, want, history)
+	}
+}

@@ -162,7 +162,8 @@ func (c *Core) replayStart(r *StartRecord) {
 func (c *Core) replayEntry(r *AcceptRecord) {
 	s := &slot{digest: r.Entry.Digest(), history: r.History, entry: r.Entry, order: r.Order}
 	if r.Seq <= c.Stable.Seq {
-		if r.Seq > c.Applied {
+		wrong := r.Seq == c.Stable.Seq && r.History != c.stableHistory() // the replica found so, and fetches
+		if r.Seq > c.Applied && !wrong {
 			c.slots[r.Seq] = s // stable and not applied
 		}
 		return
