@@ -241,3 +241,22 @@ func TestARestartKeepsACheckpointOverAWrongEntry(t *testing.T) {
 		require.Equal(t, want, history)
 	}
 }
+
+// TestARestartAppliesWhatIsStable: the ledger is behind, and the log has the entries up to the checkpoint.
+func TestARestartAppliesWhatIsStable(t *testing.T) {
+	l := newLone(t, nil, 0)
+	l.leaves()
+	l.begins(1, "")
+	l.orders(1, 0, "abcdefgh")
+	l.told(1, "abcdefgh")
+	l.stable("abcdefgh")
+	l.orders(1, 8, "abcdefghijkl")
+	l.stable("abcdefghijkl")
+	require.EqualValues(t, 8, l.core.Applied)
+	for _, disk := range [][]bft.Record{l.disk, l.core.Records()} {
+		again := newLone(t, disk, 8)
+		require.EqualValues(t, 12, again.core.Applied)
+		require.Zero(t, again.core.Fetching)
+		require.True(t, again.core.Active)
+	}
+}

@@ -200,7 +200,11 @@ func (c *Core) Records() []bft.Record {
 	}
 	if c.Active && c.InView > 0 {
 		accepted(c.Stable.Seq)
-		records = append(records, &ViewRecord{Epoch: epoch, View: c.InView}, c.confirmRecord(), &StartRecord{Certificate: c.begun.Certificate})
+		start := &StartRecord{Certificate: c.begun.Certificate}
+		if c.final >= c.Stable.Seq {
+			start.Final = c.Stable.Seq // what is not applied yet leads there
+		}
+		records = append(records, &ViewRecord{Epoch: epoch, View: c.InView}, c.confirmRecord(), start)
 		if history, known := c.historyAt(c.base); known && history == c.begun.Certificate.History {
 			from = max(from, c.base+1) // a checkpoint may have led elsewhere since
 		}
