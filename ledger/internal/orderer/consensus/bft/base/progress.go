@@ -109,10 +109,11 @@ func (r *Replica[S]) Resume(vouched bool, interval uint64) {
 	r.Resync = !vouched && r.Applied > stable && (r.Closed || r.Boundary(r.Applied, interval))
 }
 
-// Recheck gives up what the epoch's configuration does not allow, as it comes up, once the configuration is in force here.
-// The others would refuse a leader who proposes that.
+// Recheck takes over the limits of the epoch's configuration, and gives up what it does not allow, as it comes up, once the
+// configuration is in force here. The others would refuse a leader who proposes anything else.
 func (r *Replica[S]) Recheck() {
 	if r.Configured() {
+		r.Renew()
 		r.Pending.Recheck()
 	}
 }

@@ -24,7 +24,8 @@ func (ledger) Mark(tx []byte) bool { return tx[0] == '|' }
 func TestAnOlderFetch(t *testing.T) {
 	digest := func(tx string) bft.Digest { return bft.TxDigest([]byte(tx)) }
 	l := ledger{has: map[bft.Digest]bool{digest("fetched"): true}}
-	r := &base.Replica[bft.Certificate]{Oracle: l, Pending: pool.New(pool.Limits{ID: 1, BatchTxs: 9, BatchBytes: 99, Txs: 9, Bytes: 99}, l)}
+	pending := pool.New(pool.Limits{ID: 1, BatchTxs: 9, BatchBytes: 99, Txs: 9, Bytes: 99}, l)
+	r := &base.Replica[bft.Certificate]{Oracle: l, Pending: pending, Renew: func() {}}
 	r.Fetching, r.Applied, r.Here = 16, 4, 4
 	for _, tx := range []string{"fetched", "|past", "waits"} {
 		assert.True(t, r.Pending.Add(&pool.Item{Tx: []byte(tx), Digest: digest(tx), From: 1}))

@@ -21,6 +21,7 @@ type Replica[S Stable] struct {
 
 	Group   bft.Group
 	Pending *pool.Pool
+	Renew   func() // takes over what the configuration in force says of the protocol
 
 	Views
 	Progress[S]

@@ -51,6 +51,11 @@ type Config struct {
 	Timeout    bft.Time // that the oldest transaction may wait before the leader is given up
 	MaxTimeout bft.Time // that it doubles up to
 	Resend     bft.Time // between two messages of one's status while something is missing
+
+	// InForce is the Config by the channel's configuration that is in force. What may differ is how transactions
+	// are batched, paced and waited for.
+	// It is asked as an epoch begins with that configuration, so that all replicas have the same there; nil: nothing changes.
+	InForce func() Config
 }
 
 // Core is one replica. It is made by New, and driven by Step alone.
@@ -90,6 +95,7 @@ func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *
 		},
 		cfg: cfg, slots: map[uint64]*slot{}, ahead: map[bft.Digest]bool{},
 	}
+	c.Renew = c.renew
 	c.Stable.Next, c.Start.Next = cfg.Group, cfg.Group
 	c.pacer = pace.Pacer{Interval: cfg.Pace, Most: cfg.MostPace}
 	c.beginSparing(state.Applied)
@@ -114,6 +120,17 @@ func (c *Core) resetEpoch() {
 		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Silence: bft.Silence(c.cfg.Resend),
 	}
 	c.pacer.Forget()
+}
+
+// renew takes over what the configuration in force says of how to take part.
+func (c *Core) renew() {
+	if c.cfg.InForce == nil {
+		return
+	}
+	c.cfg = c.cfg.InForce()
+	c.Pending.Limit(c.cfg.BatchTxs, c.cfg.BatchBytes)
+	c.Suspect.First, c.Suspect.Most = c.cfg.Timeout, c.cfg.MaxTimeout
+	c.pacer.Interval, c.pacer.Most = c.cfg.Pace, c.cfg.MostPace
 }
 
 // clock is now as the pacer knows time.

@@ -180,6 +180,9 @@ func (p *Pool) Forget(txs []bft.Digest) {
 	}
 }
 
+// Limit has entries hold so many transactions from now on, and so many bytes.
+func (p *Pool) Limit(txs, bytes int) { p.limits.BatchTxs, p.limits.BatchBytes = txs, bytes }
+
 // Recheck has what waits checked again: another configuration is in force.
 func (p *Pool) Recheck() { p.configs++ }
 

@@ -32,3 +32,22 @@ func TestALeaderGathersAsTheChannelIs(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitsFollowTheConfiguration in force, as each of an orderer's epochs begins.
+func TestLimitsFollowTheConfiguration(t *testing.T) {
+	bundle := &channelconfig.Bundle{Orderer: channelconfig.Orderer{
+		Mode: channelconfig.Stream, BFT: channelconfig.BFTOptions{ViewChangeTimeout: 2 * time.Second, BatchTxs: 512, BatchBytes: 1 << 20},
+	}}
+	s := consensus.Settings{ID: 3, Channel: "ch", Founders: 4, Bundle: func() *channelconfig.Bundle { return bundle }}
+	pbft, zyzzyva := configOf(s), configOfZyzzyva(s)
+	bundle = &channelconfig.Bundle{Orderer: channelconfig.Orderer{
+		Mode: channelconfig.Stream, BFT: channelconfig.BFTOptions{ViewChangeTimeout: time.Second, BatchTxs: 64, BatchBytes: 1 << 10},
+	}}
+	for range 2 {
+		pbft, zyzzyva = pbft.InForce(), zyzzyva.InForce()
+		assert.Equal(t, []int{64, 1 << 10, 64, 1 << 10}, []int{pbft.BatchTxs, pbft.BatchBytes, zyzzyva.BatchTxs, zyzzyva.BatchBytes})
+		assert.Equal(t, []time.Duration{time.Second, 16 * time.Second, 50 * time.Millisecond}, []time.Duration{pbft.Timeout, pbft.MaxTimeout, pbft.SpareWait})
+		assert.Equal(t, []time.Duration{time.Second, 16 * time.Second, 25 * time.Millisecond}, []time.Duration{zyzzyva.Timeout, zyzzyva.MaxTimeout, zyzzyva.Fast})
+		assert.Equal(t, pbft.Group, zyzzyva.Group)
+	}
+}

@@ -44,12 +44,7 @@ var Zyzzyva = consensus.Kind{
 
 // ProtocolOfZyzzyva is Zyzzyva as a channel's configuration has it.
 func ProtocolOfZyzzyva(s consensus.Settings) Protocol {
-	p := configOf(s)
-	cfg := zyzzyva.Config{
-		ID: p.ID, Domain: p.Domain, Group: p.Group, Interval: p.Interval, Window: p.Window, Overlap: p.Overlap, BatchTxs: p.BatchTxs,
-		BatchBytes: p.BatchBytes, Pending: p.Pending, PendingBytes: p.PendingBytes, Fast: p.Timeout / fastShare,
-		Timeout: p.Timeout, MaxTimeout: p.MaxTimeout, Resend: p.Resend,
-	}
+	cfg := configOfZyzzyva(s)
 	return Protocol{
 		New: func(o bft.Oracle, state bft.State, records []bft.Record) bft.Core {
 			return zyzzyva.New(cfg, o, state, records)
@@ -85,12 +80,14 @@ const (
 	cutWait = 10 * time.Millisecond
 )
 
+// configOf is PBFT's by the configuration in force.
 func configOf(s consensus.Settings) pbft.Config {
 	o := s.Bundle().Orderer
 	cfg := pbft.Config{
 		ID: s.ID, Domain: s.Channel, Interval: interval, Window: window, Overlap: overlap, ProposeAtOnce: true,
 		BatchTxs: o.BFT.BatchTxs, BatchBytes: o.BFT.BatchBytes, Pending: pending, PendingBytes: 64 << 20,
 		SpareWait: o.BFT.ViewChangeTimeout / spareShare, Timeout: o.BFT.ViewChangeTimeout, MaxTimeout: 16 * o.BFT.ViewChangeTimeout, Resend: resend,
+		InForce: func() pbft.Config { return configOf(s) },
 	}
 	if !s.Unpaced {
 		if cfg.Pace, cfg.MostPace = streamPace, streamMostPace; channelconfig.WaitsForBlocks(o.Mode, o.MaxMessageCount) {
@@ -104,4 +101,14 @@ func configOf(s consensus.Settings) pbft.Config {
 		cfg.Group.Members = append(cfg.Group.Members, id+1)
 	}
 	return cfg
+}
+
+func configOfZyzzyva(s consensus.Settings) zyzzyva.Config {
+	p := configOf(s)
+	return zyzzyva.Config{
+		ID: p.ID, Domain: p.Domain, Group: p.Group, Interval: p.Interval, Window: p.Window, Overlap: p.Overlap, BatchTxs: p.BatchTxs,
+		BatchBytes: p.BatchBytes, Pending: p.Pending, PendingBytes: p.PendingBytes, Fast: p.Timeout / fastShare,
+		Timeout: p.Timeout, MaxTimeout: p.MaxTimeout, Resend: p.Resend,
+		InForce: func() zyzzyva.Config { return configOfZyzzyva(s) },
+	}
 }

@@ -147,11 +147,22 @@ func (p *Replica) members() []bft.ID {
 			continue
 		}
 		members = nil
-		for _, word := range strings.Split(string(e.Txs[0][1:]), ",") {
+		names, _, _ := strings.Cut(string(e.Txs[0][1:]), "/")
+		for _, word := range strings.Split(names, ",") {
 			members = append(members, p.s.Number(word))
 		}
 	}
 	return members
+}
+
+// Most is how many transactions an entry holds at most by the configuration in force, and unless one says so.
+func (p *Replica) Most(unless int) int {
+	for _, e := range p.entries {
+		if _, most, says := strings.Cut(string(e.Txs[0]), "/"); e.Config && says {
+			unless = int(p.s.Number(most))
+		}
+	}
+	return unless
 }
 
 func (p *Replica) fetch(f bft.Fetch) {

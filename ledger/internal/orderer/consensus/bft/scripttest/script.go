@@ -17,7 +17,8 @@
 //	replay                                 every message that was ever sent is sent again
 //	show                                   where all stand
 //
-// A transaction =1,2,3 is a configuration with these members; one that begins with ! no client has signed;
+// A transaction =1,2,3 is a configuration with these members, =1,2,3/5 one that also has entries hold 5 transactions at most,
+// where the protocol's replicas ask for that (Most); one that begins with ! no client has signed;
 // one that ends with ~ is allowed until there is a configuration; one that begins with | is a mark.
 //
 // The output is what is new: what a replica has applied, what it has executed ahead in round brackets, its view, and what

@@ -37,7 +37,12 @@ func begin(t *testing.T, d *datadriven.TestData) *scripttest.Script {
 		New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {
 			own := cfg
 			own.ID = id
-			return New(own, oracle, state, records)
+			own.InForce = func() Config {
+				now := own
+				now.BatchTxs = oracle.(*scripttest.Replica).Most(cfg.BatchTxs)
+				return now
+			}
+			return New(own.InForce(), oracle, state, records)
 		},
 		Encode: Encode, Decode: Decode, EncodeRecord: EncodeRecord, DecodeRecord: DecodeRecord,
 		Client: NewClient(ClientConfig{
