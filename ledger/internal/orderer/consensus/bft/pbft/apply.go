@@ -21,6 +21,9 @@ func (c *Core) applyDecided() {
 		c.Suspect.Progress()
 		c.Last = max(c.Last, seq)
 		c.Pending.Ordered(s.decidedEntry)
+		if s.accepted && s.digest != s.decision && s.entry != nil {
+			c.Pending.Shelve(s.entry) // a leader's that had forgotten in a crash what it proposed there before
+		}
 		if len(c.ahead) > 0 {
 			for _, id := range s.decidedEntry.IDs() {
 				delete(c.ahead, id)

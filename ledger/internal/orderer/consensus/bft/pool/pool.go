@@ -148,6 +148,15 @@ func (p *Pool) Proposed(e *bft.Entry) {
 	})
 }
 
+// Shelve has this view propose anew what waits of an entry: another one is decided in its place.
+func (p *Pool) Shelve(e *bft.Entry) {
+	p.each(e, func(at *list.Element) {
+		if it := at.Value.(*Item); it.waits == nil {
+			it.waits = p.shelf.PushBack(it)
+		}
+	})
+}
+
 // Ordered forgets what is ordered.
 func (p *Pool) Ordered(e *bft.Entry) { p.each(e, p.remove) }
 
