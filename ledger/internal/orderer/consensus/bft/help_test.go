@@ -29,4 +29,6 @@ func TestWhoIsAnswered(t *testing.T) {
 	assert.False(t, r.Due(999, g, time.Second, time.Second), "one stranger too many")
 	assert.True(t, r.Due(3, g, 2*time.Second, time.Second), "one that was answered before")
 	assert.True(t, r.Due(1000, g, time.Second, time.Second), "a member")
+	g.Epoch = 7
+	assert.True(t, r.Due(999, g, time.Second, time.Second), "one in another epoch")
 }
