@@ -136,10 +136,18 @@ func OpenEnvelope(env *commonpb.Envelope) (*Message, error) {
 	if n := len(m.Channel.ChannelId); n == 0 || n > maxChannelID {
 		return nil, fmt.Errorf("%w: channel id of %d bytes, 1 to %d are accepted", ErrMalformed, n, maxChannelID)
 	}
-	if n := len(m.Signature.Nonce); n > maxNonce {
-		return nil, fmt.Errorf("%w: nonce of %d bytes, at most %d are accepted", ErrMalformed, n, maxNonce)
+	if err := CheckNonce(m.Signature.Nonce); err != nil {
+		return nil, err
 	}
 	return m, nil
+}
+
+// CheckNonce refuses, with ErrMalformed, a nonce that is too large for an envelope.
+func CheckNonce(nonce []byte) error {
+	if n := len(nonce); n > maxNonce {
+		return fmt.Errorf("%w: nonce of %d bytes, at most %d are accepted", ErrMalformed, n, maxNonce)
+	}
+	return nil
 }
 
 // CheckTime refuses, with ErrMalformed, a request whose time is too far from now. A request for blocks carries its time, so

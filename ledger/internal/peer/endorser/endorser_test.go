@@ -19,6 +19,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/query"
 	"github.com/qioi/qioi/ledger/internal/peer/syscc"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -147,11 +148,15 @@ func TestRefusals(t *testing.T) {
 		proposal peertest.Proposal
 		want     string
 	}{
-		"foreign client":   {peertest.Proposal{Client: foreign.Signer("Org1MSP", "client")}, "access denied: channel [mychannel] creator org unknown, creator is malformed"},
-		"an orderer":       {peertest.Proposal{Client: w.Signer("OrdererMSP", "orderer")}, "access denied"},
-		"wrong type":       {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Type = 1 }), "invalid header type CONFIG"},
-		"epoch":            {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Epoch = 2 }), "epoch is non-zero"},
-		"no nonce":         {header(func(_ *commonpb.ChannelHeader, s *commonpb.SignatureHeader) { s.Nonce = nil }), "nonce is empty"},
+		"foreign client": {peertest.Proposal{Client: foreign.Signer("Org1MSP", "client")}, "access denied: channel [mychannel] creator org unknown, creator is malformed"},
+		"an orderer":     {peertest.Proposal{Client: w.Signer("OrdererMSP", "orderer")}, "access denied"},
+		"wrong type":     {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Type = 1 }), "invalid header type CONFIG"},
+		"epoch":          {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Epoch = 2 }), "epoch is non-zero"},
+		"no nonce":       {header(func(_ *commonpb.ChannelHeader, s *commonpb.SignatureHeader) { s.Nonce = nil }), "nonce is empty"},
+		"long nonce": {header(func(h *commonpb.ChannelHeader, s *commonpb.SignatureHeader) {
+			s.Nonce = make([]byte, 65)
+			h.TxId = protoutil.TxID(s.Nonce, s.Creator)
+		}), "nonce of 65 bytes, at most 64 are accepted"},
 		"other id":         {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.TxId = "ab" }), "incorrectly computed txid 'ab'"},
 		"before its time":  {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Timestamp.Seconds = 1 }), "not valid at the proposal's time"},
 		"without time":     {header(func(h *commonpb.ChannelHeader, _ *commonpb.SignatureHeader) { h.Timestamp = nil }), "not valid at the proposal's time"},

@@ -86,6 +86,9 @@ func (p *proposal) check(bundle *channelconfig.Bundle) error {
 	if len(p.signature.Nonce) == 0 {
 		return errors.New("nonce is empty")
 	}
+	if err := protoutil.CheckNonce(p.signature.Nonce); err != nil {
+		return err // the transaction would be refused
+	}
 	key, ok := validate.ParseTxID(p.channel.TxId)
 	if want := protoutil.TxID(p.signature.Nonce, p.signature.Creator); !ok || want != p.channel.TxId {
 		return fmt.Errorf("incorrectly computed txid '%s' -- expected '%s'", p.channel.TxId, want)
