@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -49,6 +50,9 @@ func Unmarshal(raw []byte, into proto.Message) error {
 	}
 	return nil
 }
+
+// Text is what a string of a message may hold, which is UTF-8: other bytes are replaced. A message with any could not be sent.
+func Text(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 // NewNonce is a fresh random nonce of Fabric's size.
 func NewNonce() ([]byte, error) {

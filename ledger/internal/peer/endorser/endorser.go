@@ -21,6 +21,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
 	"github.com/qioi/qioi/ledger/internal/peer/syscc"
 	"github.com/qioi/qioi/ledger/internal/peer/validate"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -125,8 +126,9 @@ func (e *Endorser) ProcessProposal(ctx context.Context, signed *peerpb.SignedPro
 	return response, nil
 }
 
+// failed says why there is no endorsement. A chaincode may have given any bytes as its reason.
 func failed(message string) *peerpb.ProposalResponse {
-	return &peerpb.ProposalResponse{Response: &peerpb.Response{Status: statusError, Message: message}}
+	return &peerpb.ProposalResponse{Response: &peerpb.Response{Status: statusError, Message: protoutil.Text(message)}}
 }
 
 // withoutChannel answers what is asked of the peer itself; as in Fabric nothing is endorsed. Fabric lets the peer's

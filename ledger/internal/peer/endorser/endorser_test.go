@@ -124,14 +124,19 @@ func TestFailuresAreFabrics(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "channel 'other' not found", answer.Response.Message)
 
-	w, _, e = setup(t, func(cchost.Invocation, cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
-		return nil, nil, errors.New("it is gone")
-	})
-	signed, _ = w.Propose(peertest.Proposal{})
-	answer, err = e.ProcessProposal(context.Background(), signed)
-	require.NoError(t, err)
-	assert.Contains(t, answer.Response.Message, "it is gone")
-	assert.Nil(t, answer.Payload)
+	for said, told := range map[string]string{"it is gone": "it is gone", "it is \xff gone": "it is \ufffd gone"} {
+		w, _, e = setup(t, func(cchost.Invocation, cchost.Ledger) (*peerpb.Response, *peerpb.ChaincodeEvent, error) {
+			return nil, nil, errors.New(said)
+		})
+		signed, _ = w.Propose(peertest.Proposal{})
+		answer, err = e.ProcessProposal(context.Background(), signed)
+		require.NoError(t, err)
+		assert.EqualValues(t, 500, answer.Response.Status)
+		assert.Contains(t, answer.Response.Message, told)
+		assert.Nil(t, answer.Payload)
+		_, err = proto.Marshal(answer)
+		require.NoError(t, err)
+	}
 }
 
 // TestRefusals spoils one thing of a proposal at a time; the chaincode must not run.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
+	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
@@ -88,9 +89,9 @@ func (s *System) Answer(ctx context.Context, q Query) *peerpb.Response {
 	}
 	switch {
 	case errors.Is(err, errNotDefined):
-		return &peerpb.Response{Status: http.StatusNotFound, Message: err.Error()}
+		return &peerpb.Response{Status: http.StatusNotFound, Message: protoutil.Text(err.Error())}
 	case err != nil:
-		return &peerpb.Response{Status: http.StatusInternalServerError, Message: err.Error()}
+		return &peerpb.Response{Status: http.StatusInternalServerError, Message: protoutil.Text(err.Error())}
 	default:
 		return &peerpb.Response{Status: http.StatusOK, Payload: payload}
 	}

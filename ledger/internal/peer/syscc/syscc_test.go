@@ -209,6 +209,8 @@ func TestRefusals(t *testing.T) {
 		"no function of cscc": {nil, "", "cscc", []string{"Forget", "x"}, 500, "Requested function Forget not found."},
 		"an orderer":          {orderer, peertest.Channel, "qscc", []string{"GetChainInfo", peertest.Channel}, 500, "access denied for [GetChainInfo][mychannel]"},
 		"join":                {nil, "", "cscc", []string{"JoinChain", "block"}, 500, "JoinChain: a peer's channels stand in its configuration file"},
+		"bytes as function":   {nil, "", "cscc", []string{"\xff", "x"}, 500, "Requested function \ufffd not found."},
+		"bytes as channel":    {nil, "", "cscc", []string{"GetConfigBlock", "\xff"}, 500, "Unknown channel ID, \ufffd"},
 		"config elsewhere":    {nil, "", "cscc", []string{"GetConfigBlock", "other"}, 500, "Unknown channel ID, other"},
 		"config, an orderer":  {orderer, peertest.Channel, "cscc", []string{"GetConfigBlock", peertest.Channel}, 500, "access denied for [GetConfigBlock][mychannel]"},
 		"another's channels":  {other, "", "cscc", []string{"GetChannels"}, 500, "access denied for [GetChannels]: Org2MSP is not the organisation of this peer"},
@@ -223,6 +225,8 @@ func TestRefusals(t *testing.T) {
 			assert.Equal(t, c.status, answer.Response.Status)
 			assert.Contains(t, answer.Response.Message, c.want)
 			assert.Nil(t, answer.Endorsement)
+			_, err := proto.Marshal(answer)
+			assert.NoError(t, err)
 		})
 	}
 	// A peer reads: qscc asks for no more.
