@@ -161,22 +161,8 @@ const (
 	ByWord
 )
 
-// Fetch asks for the state that a certificate vouches for, which any correct one among From has.
-type Fetch struct {
-	Certificate Certificate
-	From        []ID
-}
-
-// FetchBy is how a replica asks for the certificate's state: of those who have signed it, but for itself.
-func (c Certificate) FetchBy(id ID) *Fetch {
-	f := &Fetch{Certificate: c}
-	for _, s := range c.Signatures {
-		if s.By != id {
-			f.From = append(f.From, s.By)
-		}
-	}
-	return f
-}
+// Fetch asks for the state that a certificate vouches for. Every correct replica that has signed it has that state.
+type Fetch struct{ Certificate Certificate }
 
 // ErrOverload is why a transaction is refused while too many wait.
 var ErrOverload = errors.New("too many transactions wait to be ordered")

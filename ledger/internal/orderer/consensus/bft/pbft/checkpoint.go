@@ -129,7 +129,7 @@ func (c *Core) fetch() {
 	if cert.Ends() && cert.Epoch == c.Group.Epoch {
 		c.enter()
 	}
-	c.Fetching, c.Out.Fetch = cert.Seq, cert.FetchBy(c.ID)
+	c.Fetching, c.Out.Fetch = cert.Seq, &bft.Fetch{Certificate: cert}
 	c.collect()
 }
 

@@ -166,9 +166,10 @@ func (p *Replica) Most(unless int) int {
 }
 
 func (p *Replica) fetch(f bft.Fetch) {
-	for _, id := range f.From {
+	for _, signature := range f.Certificate.Signatures {
+		id := signature.By
 		other := p.s.replicas[id-1]
-		if p.s.lost[id] || p.s.lost[p.ID] || uint64(len(other.state)) < f.Certificate.Seq || other.state[f.Certificate.Seq-1] != f.Certificate.State {
+		if other == p || p.s.lost[id] || p.s.lost[p.ID] || uint64(len(other.state)) < f.Certificate.Seq || other.state[f.Certificate.Seq-1] != f.Certificate.State {
 			continue
 		}
 		p.s.Say("%d fetches up to %d from %d", p.ID, f.Certificate.Seq, id)

@@ -57,7 +57,9 @@ func fetching(seed uint64, perEntry time.Duration) (w *world, core *asking) {
 		n.add(entry)
 		w.applied(n, uint64(i)+1, entry, n.state[i])
 		core.asks = append(core.asks, bft.Fetch{
-			Certificate: bft.Certificate{Checkpoint: bft.Checkpoint{Seq: uint64(i) + 1, State: n.state[i]}}, From: []bft.ID{1, 3, 4},
+			Certificate: bft.Certificate{
+				Checkpoint: bft.Checkpoint{Seq: uint64(i) + 1, State: n.state[i]}, Signatures: []bft.Signature{{By: 1}, {By: 3}, {By: 4}},
+			},
 		})
 	}
 	return w, core

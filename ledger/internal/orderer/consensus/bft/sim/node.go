@@ -3,6 +3,7 @@ package sim
 import (
 	"crypto/sha256"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
@@ -272,11 +273,12 @@ func (n *node) fetch(f bft.Fetch) {
 	n.tryFetch(f)
 }
 
-// tryFetch asks one replica after another until one serves. That takes longer where many entries are missing.
+// tryFetch asks one after another of those who have signed until one serves. That takes longer where many entries are missing.
 func (n *node) tryFetch(f bft.Fetch) {
 	w := n.w
+	others := slices.DeleteFunc(slices.Clone(f.Certificate.Signatures), func(s bft.Signature) bool { return s.By == n.id })
 	w.at(w.now+w.plan.delay(w.rng)*4, event{node: n, do: func() {
-		other := w.nodes[f.From[w.rng.IntN(len(f.From))]-1]
+		other := w.nodes[others[w.rng.IntN(len(others))].By-1]
 		if !other.serves(n, f) {
 			n.tryFetch(f)
 			return

@@ -246,7 +246,7 @@ func (c *Core) fetch() {
 		c.Last, c.tip = s.Seq, c.stableHistory()
 		c.anchor(c.Last, c.tip)
 	}
-	c.Fetching, c.Out.Fetch = s.Seq, s.certificate().FetchBy(c.ID)
+	c.Fetching, c.Out.Fetch = s.Seq, &bft.Fetch{Certificate: s.certificate()}
 	c.collect()
 	c.confirm()
 	c.advance()
