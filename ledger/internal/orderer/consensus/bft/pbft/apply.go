@@ -23,6 +23,9 @@ func (c *Core) applyDecided() {
 		c.Pending.Ordered(s.decidedEntry)
 		if s.accepted && s.digest != s.decision && s.entry != nil {
 			c.Pending.Shelve(s.entry) // a leader's that had forgotten in a crash what it proposed there before
+			if c.closing == seq && !s.decidedEntry.Config {
+				c.closing = 0
+			}
 		}
 		if len(c.ahead) > 0 {
 			for _, id := range s.decidedEntry.IDs() {

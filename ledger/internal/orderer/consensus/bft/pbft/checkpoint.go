@@ -94,9 +94,9 @@ func (c *Core) enter() {
 	clear(c.slots)
 	c.Settled = c.Stable.Seq
 	c.resetEpoch()
-	c.beginSparing(c.Stable.Seq)
 	c.Pending.Reshelve()
 	c.Recheck()
+	c.beginSparing(c.Stable.Seq) // by the limits of the epoch, where they are known
 	c.Persist(&ViewRecord{Epoch: c.Group.Epoch, View: 0, Active: true, Base: c.base})
 	c.StatusAt = c.Now
 	if c.Member() {

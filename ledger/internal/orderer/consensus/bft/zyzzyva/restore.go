@@ -170,7 +170,8 @@ func (c *Core) replayEntry(r *AcceptRecord) {
 	}
 	c.astray(r.Seq - 1)
 	if c.Last+1 != r.Seq {
-		c.Fault("the record of entry %d follows that of entry %d: one between them is missing", r.Seq, c.Last)
+		c.Fault("the record of entry %d follows that of entry %d: one between them is missing. Remove this consenter, and have it join anew",
+			r.Seq, c.Last)
 		return
 	}
 	c.slots[r.Seq], c.Last, c.tip = s, r.Seq, r.History
