@@ -142,7 +142,7 @@ func (ch *channel) openPart() error {
 
 // noteFollowing marks the folder of an orderer that follows from the first block on.
 func (ch *channel) noteFollowing() error {
-	if ch.Height() > 1 {
+	if ch.kind.Log.External || ch.Height() > 1 {
 		return nil
 	}
 	if parts, err := partsIn(ch.kind, ch.dir); err != nil || len(parts) > 0 {

@@ -166,6 +166,7 @@ func (o *orderer) broadcast(ctx context.Context, env *commonpb.Envelope) (*order
 		return nil, context.Cause(opening)
 	}
 	p, err := o.pipeline(opening)
+	cancel()
 	if err != nil {
 		<-o.turn
 		return nil, err
