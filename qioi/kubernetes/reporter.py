@@ -15,7 +15,7 @@ from qioi.kubernetes.client import Api, ApiError
 from qioi.kubernetes.correlator import Correlator, Write
 from qioi.kubernetes.events import Telling
 from qioi.kubernetes.policies import Judged
-from qioi.kubernetes.reports import PAUSE, VERDICTS, Said, Sight, document, due, due_verdict, settled
+from qioi.kubernetes.reports import HEARTBEAT, PAUSE, VERDICTS, Said, Sight, document, due, due_verdict, settled, words
 
 log = logging.getLogger("qioi")
 
@@ -177,7 +177,8 @@ class Reporter:
         quiet = path not in self._said and path not in self._verdicts and not sight.enters
         if quiet and self._quiet.get(path) is judged:
             return True  # what others say there is the same as the last time, and may be long
-        new = due_verdict(judged, self._verdicts.get(path), now, wall)
+        left = path not in self._said and sight.node in words(judged)
+        new = due_verdict(judged, self._verdicts.get(path), now, wall, anew=left)
         if new is not None:
             said = self._verdicts.setdefault(path, Said(uid=judged.uid))
             error = self._put(about_verdict(path), partial(self._api.apply_status, path, new, VERDICTS), said)
@@ -197,7 +198,8 @@ class Reporter:
         if error is None or is_final(error):
             said.body, said.rows, said.at, said.pause = new, sight.rows, now, 0.0
             if not sight.enters:
-                said.body, said.tried = {}, False
+                said.body, said.tried = {}, error is not None
+                said.again = float("-inf") if error is None else now + HEARTBEAT
         return error is None or is_answered(error)
 
     def _put(self, about: str, write: Callable[[], object], said: Said) -> ApiError | None:
@@ -206,9 +208,11 @@ class Reporter:
         error = self._try(about, write)
         if error is None or is_final(error):
             return error
-        said.pause = min(REFUSED_PAUSE, max(PAUSE, 2 * said.pause)) if is_answered(error) else said.pause
-        said.again = self._clock() + (said.pause if is_answered(error) else PAUSE)
-        said.tried = tried if is_answered(error) else True
+        pause = PAUSE
+        if is_answered(error):
+            said.tried = tried
+            pause = said.pause = min(REFUSED_PAUSE, max(PAUSE, 2 * said.pause))
+        said.again = self._clock() + pause
         return error
 
     def _remove_lost(self, sights: Mapping[str, Sight], now: float) -> bool:

@@ -7,7 +7,7 @@ stays where its node is lost, and a node without entries has no manager that nob
 
 The load on the API server, per policy, is one write in :data:`RENEW` seconds by each of the :data:`REPORTING` nodes
 that report the rate while there are commits, and one in :data:`HEARTBEAT` seconds by each other node; of no node more
-than one in :data:`PAUSE` seconds.
+than one in :data:`PAUSE` seconds, and the verdict where that is missing.
 """
 
 from __future__ import annotations
@@ -299,9 +299,15 @@ def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, A
     return with_components(new, sight) if changed or now - said.at >= every else None
 
 
-def due_verdict(judged: Judged, said: Said | None, now: float, wall: float) -> dict[str, Any] | None:
-    """Give the verdict to apply now, if any: each node adds it where it is missing, and asks rarely for the same."""
-    if settled(judged) or (said is not None and now < max(said.at + PAUSE, said.again)):
+def due_verdict(
+    judged: Judged, said: Said | None, now: float, wall: float, *, anew: bool = False
+) -> dict[str, Any] | None:
+    """Give the verdict to apply now, if any: each node adds it where it is missing, and asks rarely for the same.
+
+    ``anew``: also where it is there. A daemon that was killed here may have applied it as this node, if it was of an
+    earlier version, and it would go with what is applied next.
+    """
+    if (settled(judged) and not anew) or (said is not None and now < max(said.at + PAUSE, said.again)):
         return None
     new = verdict(judged, wall)
     same = said is not None and bool(said.body) and not differs(said.body["status"], new["status"])

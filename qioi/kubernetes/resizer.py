@@ -3,7 +3,8 @@
 The scheduler sees such a change, so both the node's configuration and each policy must opt in.
 :func:`~qioi.kubernetes.resizes.step` decides what is done when. The load on the API server is two requests for a pod's
 first change, one for each later change, at most one in 5 s a pod, and two for the restore; where we lack the right to
-restore up to three a minute, which ask for that right too; and at last as many in five where the server refuses that.
+restore up to three a minute, which ask for that right too; as many in five, at last, where the server refuses that; and
+one a minute, at last, where requests fail.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ class Resizer:
         for uid in noted:
             state = self._states.of(uid)
             if state.stray and self._covered(uid):
-                self._states.set(uid, stray=False)
+                self._states.set(uid, stray=False, failed=NEVER)
             if state.record is not None or state.foreign or state.erased:
                 continue
             record, stray = left_over(pods[uid]), not self._covered(uid)

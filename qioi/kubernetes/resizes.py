@@ -20,6 +20,8 @@ from qioi.model import MAX_SHARES, MIN_SHARES
 
 #: Least seconds between two changes of one pod's request, each of which the kubelet and the API server work for.
 PAUSE = 5.0
+#: The JSON path of the annotation.
+NOTED = "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")
 #: Most requests that are remembered as ours before one is seen: the watch may be late, or the server refuse them all.
 #: From then on the last one is asked for again, for any of them may be in force.
 UNSEEN = 8
@@ -184,16 +186,19 @@ def request_path(cpu: CpuRequest) -> str:
 
 
 def replacement(record: Record, cpu: CpuRequest, request: str) -> list[dict[str, str]]:
-    """Make the JSON patch that sets a pod's request to ``request``, if the pod is as seen."""
-    return [*as_seen(record, cpu), {"op": "replace", "path": request_path(cpu), "value": request}]
+    """Make the JSON patch that sets a pod's request to ``request``, if the pod is as seen.
+
+    So is its annotation: one that is erased meanwhile, since the answer was long in coming, would tell nobody of it.
+    """
+    noted = [{"op": "test", "path": NOTED, "value": cpu.original}] if cpu.original is not None else []
+    return [*as_seen(record, cpu), *noted, {"op": "replace", "path": request_path(cpu), "value": request}]
 
 
 def erasure(record: Record, cpu: CpuRequest) -> list[dict[str, str]]:
     """Make the JSON patch that removes a pod's annotation, if the pod is as seen; without one, only the tests."""
     if cpu.original is None:
         return as_seen(record, cpu)
-    where = "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")
-    return [*as_seen(record, cpu), {"op": "remove", "path": where}]
+    return [*as_seen(record, cpu), {"op": "remove", "path": NOTED}]
 
 
 def as_seen(record: Record, cpu: CpuRequest) -> list[dict[str, str]]:

@@ -31,6 +31,7 @@ from qioi.kubernetes.resizes import (
     left_over,
     record_of,
     refused,
+    replacement,
     request_for,
     step,
 )
@@ -338,6 +339,16 @@ def test_a_request_is_restored_before_that_of_another_container_is_moved(tmp_pat
     resizer.want(replace(seen, main="another"), 400)
     assert (known := resizer.record(seen.uid)) is not None
     assert (known.container, known.wanted) == ("main", None)
+
+
+@pytest.mark.parametrize(("original", "guarded"), [("100m", True), (None, False)])
+def test_a_change_counts_only_while_the_annotation_tells_of_it(original: str | None, guarded: bool) -> None:
+    """A server may get to it long after we have given it up and erased the annotation. One that is gone guards none."""
+    patch = replacement(record(200), cpu(original=original), "200m")
+    path = "/metadata/annotations/qioi.io~1original-cpu-request"
+    assert ({"op": "test", "path": path, "value": original} in patch) is guarded
+    assert patch[-1]["op"] == "replace"
+    assert {one["op"] for one in patch[:-1]} == {"test"}
 
 
 def test_the_journal_knows_it_again() -> None:

@@ -287,7 +287,7 @@ def test_a_restored_request_that_its_kubelet_does_not_apply_stays_on_record(
         with pytest.raises(KubectlError, match="its kubelet keeps 400m: Infeasible"):
             put_back(["sh", "-c", f'echo "$*" >> {tmp_path}/asked', "kubectl"], restored)
         told = (tmp_path / "asked").read_text() if asked == "400m" else ""
-        assert (told.count("patch pod"), "annotations" in told) == (int(asked == "400m"), False)
+        assert (told.count("patch pod"), '"remove"' in told) == (int(asked == "400m"), False)
     restored["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100m"
     status["conditions"] = []
     node.times(5 * PAUSE)
