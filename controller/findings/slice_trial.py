@@ -8,10 +8,10 @@ stretch. So they are kept only on evidence, and the trial itself must not harm:
   from one commit to another, so that the gaps between blocks are no difference.
 - A trial begins only where shares alone don't do: interference has lasted, no share has moved for a while, and for all
   of it a channel was short of what it is owed for want of the CPU. Where shares protect, ``auto`` is the same as off.
-- A pair in which a share moves, or the interference ends, says nothing. Nor does one in which what is counted changes,
-  or nothing is committed without slices; such a pair is void. Which phase of a pair comes first follows the Thue-Morse
-  sequence, so that no trend of the load favours one, and hardly a rhythm; but none begins with slices before there is
-  a phase without, to tell harm by.
+- A pair in which a share moves, a component comes, goes or can't be looked at, or the interference ends, says nothing.
+  Nor does one in which what is counted changes, or nothing is committed without slices; such a pair is void. Which
+  phase of a pair comes first follows the Thue-Morse sequence, so that no trend of the load favours one, and hardly a
+  rhythm; but none begins with slices before there is a phase without, to tell harm by.
 - Kept: a bet against "no gain worth it" that is won. From a stake of 1, each pair's gain (the logarithm of the ratio,
   within :data:`CLIP`) multiplies what there is, and slices are kept at :data:`ODDS`. If there is no gain, what there is
   grows on the average not at all, so noise gets that far in one of so many trials at the most, however often one looks
@@ -108,13 +108,9 @@ class Phase:
         return cls(look.now, look.committed, look.now, look.components)
 
     def comparable(self, look: Look) -> bool:
-        """Whether the same is counted as before, of the same components, and no count was taken back."""
+        """Whether the same is counted as before, and no count was taken back."""
         before, now = self.committed, look.committed
-        return (
-            look.components == self.components
-            and before.keys() == now.keys()
-            and all(now[name] >= count for name, count in before.items())
-        )
+        return before.keys() == now.keys() and all(now[name] >= count for name, count in before.items())
 
     def add(self, look: Look) -> Phase:
         """Take in a period."""
@@ -187,6 +183,8 @@ class Trial:
         if self.phase is None:
             text = self.text if self.gains else BEGUN
             return replace(self, phase=Phase.at(look), first=None, on=self._begins_with(), text=text)
+        if look.components != self.phase.components:  # it comes and goes, which says nothing against slices
+            return self._broken_off(self.steady_since)
         if not self.phase.comparable(look):
             return self._void(look.now)
         phase = self.phase.add(look)

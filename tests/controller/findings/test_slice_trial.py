@@ -90,7 +90,7 @@ def test_a_pair_in_which_something_else_is_counted_is_void() -> None:
     assert (host.trial.first, host.trial.gains, host.trial.voids) == (None, (), 1)
 
 
-def test_a_pair_in_which_a_component_cannot_be_looked_at_is_void() -> None:
+def test_a_pair_in_which_a_component_cannot_be_looked_at_says_nothing() -> None:
     """Without what it runs the phase looked cheap: a first one without slices made these look far too dear."""
     trial, both = Trial(), frozenset({"peer0", "peer1"})
     for now in range(int(STEADY + 3 * PHASE)):
@@ -98,7 +98,16 @@ def test_a_pair_in_which_a_component_cannot_be_looked_at_is_void() -> None:
         trial = trial.step(
             Look(float(now), True, 0.4 if missing else 1.0, components=both - {"peer1"} if missing else both)
         )
-    assert (trial.voids, trial.gains) == (1, (0.0,))
+    assert (trial.voids, trial.gains) == (0, (0.0,))
+
+
+def test_components_that_come_and_go_all_the_time_are_no_verdict_and_have_no_slices_for_long() -> None:
+    trial, on = Trial(), 0
+    for now in range(3600):
+        trial = trial.step(Look(float(now), True, 1.0, components=frozenset({f"cc{now // 10}"})))
+        on += trial.on
+    assert trial.verdict is None or not trial.verdict
+    assert on <= IN_FORCE + 5
 
 
 def test_counts_of_a_channel_that_comes_add_no_total_and_differences_are_summed() -> None:
