@@ -412,5 +412,5 @@ def test_a_pod_has_one_event_for_each_reason_that_counts(plane: ControlPlane, na
         plane.call("DELETE", f"{path}/{event['metadata']['name']}")
         tell("e")
         until(lambda: there() == [("SharesRaised", 1, "e")], "where it is gone, another one is made")
-        assert api.requests["post", "201"] == 2
+        until(lambda: api.requests["post", "201"] == 2, "the answer has come, too")
         assert api.requests["patch", "404"] == 1
