@@ -330,7 +330,7 @@ def test_an_event_that_is_forbidden_is_dropped(site: Site) -> None:
 
 
 def test_a_verdict_is_of_one_manager_for_all_nodes(site: Site) -> None:
-    """A node without the policy's pods is no manager of its status, which nobody would remove after its death."""
+    """A node without the policy's pods writes nothing as itself: nobody would remove its manager once it is lost."""
     site.offer("pay", problem=None, settled=False)
     site.rounds_until(HEARTBEAT)
     assert [path.partition("fieldManager=")[2].partition("&")[0] for _, path in site.asked] == ["qioi"]

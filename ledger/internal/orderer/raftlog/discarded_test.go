@@ -77,14 +77,20 @@ func TestWhatASnapshotHasDiscardedStaysAway(t *testing.T) {
 	}
 }
 
-// TestASnapshotThatDoesNotCountDiscardsNothing: a crash came before the state that makes it count.
-func TestASnapshotThatDoesNotCountDiscardsNothing(t *testing.T) {
-	dir := t.TempDir()
+// withUncounted opens a log of entries 2 to 10 that has another's snapshot up to 5, whose state a crash has kept from it.
+func withUncounted(t *testing.T, dir string) *Log {
+	t.Helper()
 	l := open(t, dir)
 	saveOf(t, l, 2, 2, 10, 1)
 	require.NoError(t, l.persist(NewSnapshot(5, 3, voters, 3)))
 	require.NoError(t, l.Close())
-	l = open(t, dir)
+	return open(t, dir)
+}
+
+// TestASnapshotThatDoesNotCountDiscardsNothing: a crash came before the state that makes it count.
+func TestASnapshotThatDoesNotCountDiscardsNothing(t *testing.T) {
+	dir := t.TempDir()
+	l := withUncounted(t, dir)
 	require.EqualValues(t, 10, last(t, l), "others have counted them")
 	require.NoError(t, l.SaveSnapshot(NewSnapshot(5, 3, voters, 3), stateAt(3, 5)), "it comes again")
 	require.NoError(t, l.Close())
@@ -96,11 +102,7 @@ func TestASnapshotThatDoesNotCountDiscardsNothing(t *testing.T) {
 // TestASnapshotMayCountLater, of which a crash has kept the state: the log goes on without it, and has its entry after it.
 func TestASnapshotMayCountLater(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir)
-	saveOf(t, l, 2, 2, 10, 1)
-	require.NoError(t, l.persist(NewSnapshot(5, 3, voters, 3)))
-	require.NoError(t, l.Close())
-	l = open(t, dir)
+	l := withUncounted(t, dir)
 	saveOf(t, l, 3, 4, 7, 6)
 	require.NoError(t, l.Close())
 	l = open(t, dir)

@@ -16,7 +16,7 @@ type again struct {
 	*zyzzyva.Core
 	start    func(state bft.State, records []bft.Record) *zyzzyva.Core
 	records  []bft.Record
-	compares int // in so many more steps that write records
+	compares int // how many of the next steps that write records are compared
 	differs  func(live, again *zyzzyva.ViewChange)
 	kept     *int // beginnings after which entries stayed
 }
