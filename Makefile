@@ -89,7 +89,7 @@ test: setup $(STAMPS)/apt-test lint
 	@$(MAKE) --no-print-directory -j 3 test-rest $(addprefix test-,$(BESIDE))
 	$(BIN)/pytest -m 'alone and not host' --skipped $(SKIPPED)/alone
 	@echo '== tests: Go'
-	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/ledger -timeout 30m ./...
+	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/ledger -timeout 30m -p 3 $(GO_WAITERS) ./...
 	cd deploy/k8s/nri && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/nri ./...
 	@$(PY) tests/support/skipped.py $(SKIPPED)
 
@@ -110,6 +110,10 @@ $(addprefix test-,$(BESIDE)): test-%:
 
 test-rest:
 	$(BIN)/pytest -m '$(TOGETHER)' $(addprefix --ignore ,$(foreach one,$(BESIDE),$(OF_$(one)))) --skipped $(SKIPPED)/rest
+
+# Of Go's packages, two that start whole networks of processes wait for most of their time, six minutes each. So they begin
+# first, beside each other, and one more package runs beside them.
+GO_WAITERS := ./test ./internal/orderer
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
 test-host: setup spark kafka k8s-tools $(STAMPS)/apt-test
