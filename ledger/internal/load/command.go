@@ -25,6 +25,10 @@ import (
 // ErrNothingCommitted ends a run without a single valid commit.
 var ErrNothingCommitted = errors.New("nothing was committed")
 
+// leastRate is a transaction in a quarter of an hour. Of rates near 0 the times that many workers wait for are beyond what a
+// Duration can say.
+const leastRate = 1e-3
+
 type options struct {
 	network, channel, chaincode, workload string
 	peers                                 []string
@@ -110,8 +114,8 @@ func (o *options) check() error {
 		return errors.New("--network is missing: the network.json that `qioi-ledger init` wrote is accepted")
 	case (o.rate > 0) == (o.clients > 0):
 		return errors.New("exactly one of --rate (open loop) and --clients (closed loop) is needed, above 0")
-	case o.rate < 0 || o.rate > 1e6:
-		return fmt.Errorf("--rate %g: 0 to 1000000 is accepted", o.rate)
+	case o.rate != 0 && (o.rate < leastRate || o.rate > 1e6):
+		return fmt.Errorf("--rate %g: %g to 1000000 is accepted", o.rate, leastRate)
 	case o.clients < 0 || o.clients > 100_000:
 		return fmt.Errorf("--clients %d: 1 to 100000 is accepted", o.clients)
 	case o.maxInFlight < 1 || o.maxInFlight > 100_000:

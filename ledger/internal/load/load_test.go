@@ -362,6 +362,8 @@ func TestWrongUseIsSaidInOneLine(t *testing.T) {
 		{[]string{"--network", network}, "exactly one of --rate"},
 		{[]string{"--network", network, "--rate", "1", "--clients", "1"}, "exactly one of --rate"},
 		{[]string{"--network", network, "--rate", "-1"}, "exactly one of --rate"},
+		{[]string{"--network", network, "--rate", "1e-7"}, "--rate 1e-07: 0.001 to 1000000 is accepted"},
+		{[]string{"--network", network, "--rate", "2e6"}, "--rate 2e+06: 0.001 to 1000000 is accepted"},
 		{[]string{"--network", network, "--rate", "1", "--duration", "0s"}, "--duration"},
 		{[]string{"--network", network, "--rate", "1", "--accounts", "1"}, "--accounts"},
 		{[]string{"--network", network, "--rate", "1", "--hot-share", "2"}, "--hot-share"},
