@@ -12,10 +12,7 @@ const (
 )
 
 // bankCreate makes a new account with each transaction: no two conflict.
-type bankCreate struct {
-	run string
-	o   workloadOptions
-}
+type bankCreate struct{ run string }
 
 func (w *bankCreate) setup() []call { return nil }
 

@@ -97,7 +97,7 @@ func (t *cassandra) do(ctx context.Context, _ int, c call) outcome {
 	switch string(c[0]) {
 	case "get":
 		_, err := t.get(ctx, key, t.reads)
-		return cqlOutcome(o, err)
+		return cqlOutcome(outcome{}, err)
 	case "put":
 		return putOutcome(o, t.session.Query(cqlPut, key, c[2]).ExecContext(ctx))
 	case "insert":

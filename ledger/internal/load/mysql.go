@@ -125,9 +125,11 @@ func (t *mysqlServer) ask(ctx context.Context, c call) (answer []byte, o outcome
 	for i, a := range c[1:] {
 		arguments[i] = a
 	}
-	o = outcome{txID: function}
-	if len(c) > 1 {
-		o.txID = string(c[1])
+	if !t.reads[function] {
+		o.txID = function
+		if len(c) > 1 {
+			o.txID = string(c[1])
+		}
 	}
 	err := t.places.Acquire(ctx, 1)
 	if err != nil {

@@ -46,7 +46,7 @@ var workloads = map[string][]struct {
 	make func(workloadOptions) workload
 }{
 	"smallbank": {
-		{"create", func(o workloadOptions) workload { return &bankCreate{run: newRunID(), o: o} }},
+		{"create", func(workloadOptions) workload { return &bankCreate{run: newRunID()} }},
 		{"mix", func(o workloadOptions) workload { return &bankMix{newChooser(o)} }},
 	},
 	"kv": {
