@@ -21,7 +21,7 @@ var listening = []string{"env", "--default-signal=HUP,INT"}
 func TestAnInterruptLeavesNoFilesWhileCostsAreMeasured(t *testing.T) {
 	for name, ends := range map[string]syscall.Signal{"interrupt": syscall.SIGINT, "hangup": syscall.SIGHUP} {
 		t.Run(name, func(t *testing.T) {
-			cmd, files := measuring(t, listening...)
+			cmd, files := measuring(t, "100000", listening...)
 			require.NoError(t, cmd.Process.Signal(ends))
 			require.Error(t, cmd.Wait())
 			assert.Equal(t, 1, cmd.ProcessState.ExitCode(), "it ends by itself")
@@ -32,14 +32,25 @@ func TestAnInterruptLeavesNoFilesWhileCostsAreMeasured(t *testing.T) {
 
 // TestUnderNohupItOutlivesItsTerminal and comes to its result.
 func TestUnderNohupItOutlivesItsTerminal(t *testing.T) {
-	cmd, files := measuring(t, "sh", "-c", `trap "" HUP; exec "$@"`, "sh")
+	cmd, files := measuring(t, "100000", "sh", "-c", `trap "" HUP; exec "$@"`, "sh")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 	require.NoError(t, cmd.Wait())
 	assert.Empty(t, files())
 }
 
+// TestASecondInterruptEndsAMeasurementAtOnce: its table takes longer to fill here than anybody waits.
+func TestASecondInterruptEndsAMeasurementAtOnce(t *testing.T) {
+	cmd, _ := measuring(t, "100000000", listening...)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	assert.Eventually(t, func() bool {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		return len(ended) > 0
+	}, time.Minute, 10*time.Millisecond, "it goes on")
+}
+
 // measuring is a process that fills a table for its measurement, started by the command where there is one, and its files.
-func measuring(t *testing.T, by ...string) (cmd *exec.Cmd, files func() []os.DirEntry) {
+func measuring(t *testing.T, records string, by ...string) (cmd *exec.Cmd, files func() []os.DirEntry) {
 	folder := t.TempDir()
 	files = func() []os.DirEntry {
 		found, err := os.ReadDir(folder)
@@ -48,7 +59,7 @@ func measuring(t *testing.T, by ...string) (cmd *exec.Cmd, files func() []os.Dir
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	all := append(slices.Clone(by), self, "bft-bench", "simulate", "--execution", "sqlite", "--records", "100000")
+	all := append(slices.Clone(by), self, "bft-bench", "simulate", "--execution", "sqlite", "--records", records)
 	cmd = exec.Command(all[0], all[1:]...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+folder)
 	require.NoError(t, cmd.Start())

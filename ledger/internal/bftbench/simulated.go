@@ -102,7 +102,8 @@ func simulateCommand() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), ending()...)
 			defer stop()
-			runtime.GC() // a collection during the next measurement would count as its CPU time
+			context.AfterFunc(ctx, stop) // another one ends it at once
+			runtime.GC()                 // a collection during the next measurement would count as its CPU time
 			found, err := Simulate(ctx, run, o, costs)
 			if err != nil {
 				return err
