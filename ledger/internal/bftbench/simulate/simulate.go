@@ -273,12 +273,11 @@ func (w *world) certified(from, _ bft.ID, m bft.Message) {
 		return
 	}
 	seq := w.protocol.Place(m)
-	for i, b := range w.certificates {
+	for _, b := range w.certificates {
 		if w.protocol.Place(b.answers[1]) != seq {
 			continue
 		}
 		if b.holders[from] = true; len(b.holders) >= w.run.Group().Quorum() && !b.done {
-			w.certificates = append(w.certificates[:i], w.certificates[i+1:]...)
 			w.settle(b)
 		}
 		return
@@ -289,6 +288,7 @@ func (w *world) certified(from, _ bft.ID, m bft.Message) {
 func (w *world) settle(b *batch) {
 	b.done = true
 	w.settled++
+	w.certificates = slices.DeleteFunc(w.certificates, func(one *batch) bool { return one == b })
 	for _, s := range b.stamps {
 		if w.measuring {
 			w.latencies = append(w.latencies, Weighted{w.engine.now - s.sent, s.count * w.run.Load.Burst})

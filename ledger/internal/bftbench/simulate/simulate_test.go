@@ -216,6 +216,20 @@ func TestOneFailedBackupSendsClientsOfZyzzyvaTheLongWay(t *testing.T) {
 	assert.Less(t, float64(failed.Transactions)/failed.Seconds, 0.5*float64(whole.Transactions)/whole.Seconds)
 }
 
+// TestABatchThatAllAnsweredAfterAllIsRememberedNoMore: its last answer came when its clients were asking for certificates.
+func TestABatchThatAllAnsweredAfterAllIsRememberedNoMore(t *testing.T) {
+	run, o := small()
+	run.Protocol, run.Fast = "zyzzyva", time.Nanosecond
+	w, err := newWorld(run, o, known())
+	require.NoError(t, err)
+	_, err = w.simulate(t.Context())
+	require.NoError(t, err)
+	assert.Greater(t, w.settled, 0)
+	for _, b := range w.certificates {
+		assert.False(t, b.done, "%d", b.number)
+	}
+}
+
 // TestAViewOutlastsItsPatienceWhereACheckpointTakesLonger: replicas settle in between what clients know already.
 func TestAViewOutlastsItsPatienceWhereACheckpointTakesLonger(t *testing.T) {
 	run, o := small()
