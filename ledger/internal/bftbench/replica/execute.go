@@ -3,7 +3,6 @@ package replica
 import (
 	"context"
 	"crypto/sha256"
-	"sync/atomic"
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/link"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
@@ -18,7 +17,6 @@ type executor struct {
 	state bft.Digest // state is the chain of all batches so far
 	since []bft.Digest
 	last  map[uint64]uint64 // last is the number of each client's last transaction
-	done  atomic.Int64      // done is transactions that were executed
 	at    uint64            // at is the last entry that was executed
 	// points are ends of intervals that were executed, before or when they are decided.
 	points map[uint64]*point
@@ -86,15 +84,13 @@ func (e *executor) batch(seq uint64, batch []byte) error {
 	e.state = sha256.Sum256(append(e.state[:], own[:]...))
 	answers := map[int][]byte{}
 	var failed error
-	count := int64(0)
 	_ = ycsb.Unbatch(batch, func(t ycsb.Signed) bool { // a malformed rest is the same at all replicas
 		client, number := ycsb.Who(t.Body)
 		if number > e.last[client] {
 			e.last[client] = number
-			if _, _, _, failed = ycsb.Execute(t.Body, e.table); failed != nil {
+			if failed = ycsb.Execute(t.Body, e.table); failed != nil {
 				return false
 			}
-			count += int64(e.r.cfg.Run.Load.Burst)
 		}
 		machine := ycsb.MachineOf(client)
 		list := answers[machine]
@@ -104,7 +100,6 @@ func (e *executor) batch(seq uint64, batch []byte) error {
 		answers[machine] = ycsb.AppendAnswer(list, client, number)
 		return true
 	})
-	e.done.Add(count)
 	for machine, list := range answers {
 		if to := e.r.machine(machine); to != nil {
 			w := &bft.Writer{Bytes: make([]byte, 0, 64+len(list))}

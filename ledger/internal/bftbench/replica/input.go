@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"runtime"
 	"sync"
@@ -248,8 +247,3 @@ func (r *Replica) good(batch []byte) bool {
 
 // nextBatch makes batches of the same transactions differ.
 func (r *Replica) nextBatch() uint64 { return uint64(r.batched.Add(1))*64 + uint64(r.cfg.ID) }
-
-// String says what waits, for a replica that is stuck.
-func (r *Replica) String() string {
-	return fmt.Sprintf("replica %d: %d batches, %d for the worker, %d to execute wait", r.cfg.ID, len(r.batches), len(r.work), len(r.execs))
-}

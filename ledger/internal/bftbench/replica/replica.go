@@ -237,17 +237,16 @@ func (r *Replica) Run(ctx context.Context) error {
 
 // Sample is what the replica has counted.
 type Sample struct {
-	At       float64 // seconds since the replica was made
-	Stages   []stage.Sample
-	Process  stage.Process
-	Dropped  int64
-	Refused  int64
-	Executed int64
+	At      float64 // seconds since the replica was made
+	Stages  []stage.Sample
+	Process stage.Process
+	Dropped int64
+	Refused int64
 }
 
 // Sample reads it. Any goroutine may ask.
 func (r *Replica) Sample() Sample {
-	s := Sample{At: time.Since(r.made).Seconds(), Process: stage.Self(), Dropped: r.dropped.Load(), Refused: r.refused.Load(), Executed: r.executor.done.Load()}
+	s := Sample{At: time.Since(r.made).Seconds(), Process: stage.Self(), Dropped: r.dropped.Load(), Refused: r.refused.Load()}
 	for _, m := range r.Meters() {
 		s.Stages = append(s.Stages, m.Sample())
 	}

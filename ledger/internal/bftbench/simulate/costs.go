@@ -209,7 +209,7 @@ func (c *Costs) measureRequests(ctx context.Context, run plan.Run, client auth.S
 			if number > last[client] {
 				last[client] = number
 			}
-			if _, _, _, err := ycsb.Execute(t.Body, table); err != nil {
+			if err := ycsb.Execute(t.Body, table); err != nil {
 				failed = err
 				return false
 			}

@@ -160,12 +160,12 @@ type Table interface {
 
 // Execute makes the writes of a transaction's body. What no correct client sends writes nothing: every replica
 // refuses the same.
-func Execute(body []byte, table Table) (client, number uint64, writes int, err error) {
+func Execute(body []byte, table Table) error {
 	r := bft.NewReader(body)
-	client, number = r.Uint(), r.Uint()
-	count := r.Count(2) // a key, and a value's length
+	_, _ = r.Uint(), r.Uint() // the client, and the transaction's number
+	count := r.Count(2)       // a key, and a value's length
 	if err := table.Begin(); err != nil {
-		return client, number, 0, err
+		return err
 	}
 	for range count {
 		key, value := r.Uint(), r.Chunk()
@@ -173,11 +173,10 @@ func Execute(body []byte, table Table) (client, number uint64, writes int, err e
 			break
 		}
 		if err := table.Write(key, value); err != nil {
-			return client, number, writes, err
+			return err
 		}
-		writes++
 	}
-	return client, number, writes, table.Commit()
+	return table.Commit()
 }
 
 // Who reads whose transaction a body is.
