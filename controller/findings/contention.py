@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from qioi.controller.findings.channels import SeenChannels
 from qioi.controller.findings.going_back import ANYWHERE, Channels, Cpus, GoingBack, meet
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.findings.tenants import Tenants, tenants_of
@@ -99,10 +100,10 @@ class Contention:
         self._components: tuple[Component, ...] = ()
         self._outer: dict[str, str] = {}
 
-    def step(self, period: Period, burning: Collection[str], sent_to: Set[str]) -> Rivals:
-        """Take one period in; ``burning`` names the components that burn, ``sent_to`` the channels that are sent to."""
+    def step(self, period: Period, burning: Collection[str], seen: SeenChannels) -> Rivals:
+        """Take one period in, of which that was ``seen`` of channels; ``burning`` names the components that burn."""
         self._steps.begin(period.now)
-        tenants = tenants_of(period, sent_to)
+        tenants = tenants_of(period.owed, seen)
         self._hold_inherited(period, tenants.stated)
         self._going_back.begin(period, tenants, self._held)
         if not (self._held or (period.host is not None and (tenants.below or burning))):

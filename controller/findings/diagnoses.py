@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Mapping, Set
-from functools import cache
+from collections.abc import Mapping, Set
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from qioi.controller.findings.bottleneck import (
     HOPELESS,
@@ -23,13 +21,13 @@ from qioi.controller.findings.bottleneck import (
     suffers,
     together,
 )
+from qioi.controller.findings.channels import SeenChannels
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.law import Seen
-from qioi.controller.laws.need import is_active, is_below, load_of, weight
-from qioi.controller.laws.thresholds import Threshold
+from qioi.controller.laws.need import is_below, load_of, weight
 from qioi.controller.levels.placement import Level
 from qioi.controller.period import Period
-from qioi.model import ChannelReading, Component, HostLoad, Role
+from qioi.model import Role
 from qioi.model.names import few
 from qioi.model.serving import Serving
 
@@ -65,9 +63,8 @@ class Diagnoses:
         self._machine: Machine | None = None
         self._serving = Serving()
 
-    def step(self, period: Period) -> Diagnosed:
+    def step(self, period: Period, seen: SeenChannels) -> Diagnosed:
         """Take one period in; say what each component, and each channel that is owed anything, waits for."""
-        seen = {name: see(period, name) for name in period.owed}
         machine = self._look_at_host(period)
         self._components = self._look_at_components(period, machine, {name for name in seen if suffers(seen[name])})
         ran = {name for name, one in period.delays.items() if one.run + one.wait > 0}
@@ -149,34 +146,6 @@ class Diagnoses:
 def is_divided(group: str, levels: tuple[Level, ...]) -> bool:
     """Whether foreign work uses a group's quota too: a share at a level inside of the group says who gets it."""
     return any(one.group.startswith(f"{group}/") and (one.foreign or 0.0) >= INSIDE for one in levels)
-
-
-def see(period: Period, channel: str, presumed: Container[str] = ()) -> Seen:
-    """Put together what a channel does and what it is owed; ``presumed`` names channels taken to be sent to."""
-    one = look(period.now, period.channels.get(channel), period.owed[channel], period.host)
-    return replace(one, presumed=True) if channel in presumed else one
-
-
-def channels_sent_to(period: Period, presumed: Container[str]) -> frozenset[str]:
-    """Name the channels that somebody sends to; those in ``presumed`` make no commits, but are taken to be."""
-    return frozenset(name for name in period.owed if is_active(see(period, name, presumed)))
-
-
-def idle_components(components: Iterable[Component], sent_to: Set[str]) -> frozenset[str]:
-    """Name the components that serve none of the channels in ``sent_to``; one without channels serves all."""
-    idle = cache(lambda channels: sent_to.isdisjoint(channels or sent_to))  # many have their channels in common
-    return frozenset(one.name for one in components if idle(one.channels))
-
-
-def look(now: float, reading: ChannelReading | None, owed: Threshold, host: HostLoad | None = None) -> Seen:
-    """Do so from its parts."""
-    throughput, age = (reading.throughput, reading.silence) if reading else (None, None)
-    return Seen(now, throughput, owed.value, age, host=host)
-
-
-def anybody_suffers(now: float, channels: Mapping[str, ChannelReading], owed: Mapping[str, Threshold]) -> bool:
-    """Whether a channel does less than it should, as far as channels tell."""
-    return any(suffers(look(now, channels.get(channel), one)) for channel, one in owed.items())
 
 
 def tell(channel: str, before: Bottleneck, after: Bottleneck) -> None:

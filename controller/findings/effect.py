@@ -23,7 +23,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qioi.controller.findings.diagnoses import see
+from qioi.controller.findings.channels import SeenChannels
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.backoff import Backoff
 from qioi.controller.laws.need import has_room, is_active, is_below, odds
@@ -292,13 +292,10 @@ class Effects:
         """Whether shares are moved to find something out."""
         return any(one.moves for one in self._trials)
 
-    def step(
-        self, period: Period, limited: Container[str], free: bool, presumed: Container[str] = ()
-    ) -> dict[str, Limit]:
+    def step(self, period: Period, limited: Container[str], free: bool, channels: SeenChannels) -> dict[str, Limit]:
         """Take one period in; give the limits of components whose shares are tried, or have no effect, by name.
 
-        Who is ``limited`` by something else is left out. ``free``: no other trial is under way. ``presumed`` names
-        channels that make no commits, but are taken to be sent to.
+        Who is ``limited`` by something else is left out. ``free``: no other trial is under way.
         """
         mine = [
             one.name
@@ -319,14 +316,14 @@ class Effects:
             name: one.step(period.now, seen[name]) if name in seen else one for name, one in courses.items()
         }
         if free and not self.trying and period.now >= self._tries.until:
-            self._begin(period, presumed)
+            self._begin(period, channels)
         return {name: limit for one in self._trials for name, limit in one.limits().items()}
 
-    def _begin(self, period: Period, presumed: Container[str]) -> None:
+    def _begin(self, period: Period, channels: SeenChannels) -> None:
         """Begin a trial with all who are suspect, once it is known of everybody what a raised share brings."""
         if not any(one.is_suspect for one in self._courses.values()):
             return  # as nearly always; what follows looks at each channel of each component
-        now, raised = period.now, [one for one in period.components if self._may_try(period, one, presumed)]
+        now, raised = period.now, [one for one in period.components if self._may_try(one, channels)]
         courses = {one.name: self._courses[one.name] for one in raised}
         members = {
             name: Member(one.share, one.late.last)
@@ -337,11 +334,11 @@ class Effects:
             self._trials = (*self._trials, Trial(now, members))
             self._tries = self._tries.hurt(now, FIRST, LONGEST)
 
-    def _may_try(self, period: Period, one: Component, presumed: Container[str]) -> bool:
+    def _may_try(self, one: Component, channels: SeenChannels) -> bool:
         """Whether a component is raised, by a law that keeps to limits, and has not all that it is raised for."""
         if one.name not in self._courses or not self._courses[one.name].share:
             return False
-        return not any(map(self._is_literal, one.channels or period.owed)) and not is_served(period, one, presumed)
+        return not any(map(self._is_literal, one.channels or channels)) and not is_served(one, channels)
 
 
 def read_one(period: Period, name: str) -> Reading | None:
@@ -354,10 +351,10 @@ def read_one(period: Period, name: str) -> Reading | None:
     return Reading(force.share, force.original, rate)
 
 
-def is_served(period: Period, one: Component, presumed: Container[str]) -> bool:
+def is_served(one: Component, channels: SeenChannels) -> bool:
     """Whether each channel of a component that somebody sends to has a number for T, and does that much."""
-    owed = [channel for channel in one.channels or period.owed if channel in period.owed]
-    seen = [each for channel in owed if is_active(each := see(period, channel, presumed))]
+    owed = [channels[name] for name in one.channels or channels if name in channels]
+    seen = [each for each in owed if is_active(each)]
     return bool(seen) and all(
         each.threshold is not None and each.throughput is not None and not is_below(each) for each in seen
     )

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from qioi.controller.findings.bottleneck import Bottleneck
 from qioi.controller.findings.burners import Burners
+from qioi.controller.findings.channels import look_at_all, sent_to
 from qioi.controller.findings.contention import Contention
-from qioi.controller.findings.diagnoses import Diagnoses, channels_sent_to
+from qioi.controller.findings.diagnoses import Diagnoses
 from qioi.controller.findings.effect import Effects
 from qioi.controller.findings.just_enough import JustEnough
 from qioi.controller.findings.leaders import Leaders, Leadership
@@ -89,13 +90,13 @@ class Finder:
 
     def step(self, period: Period, tried: bool = False) -> Findings:
         """Take one period in. ``tried``: something else than shares is on trial."""
-        found = self._diagnoses.step(period)
-        leaders = self._leaders.step(period)
         presumed = self._presumed.step(period)
+        seen = look_at_all(period, presumed)
+        found = self._diagnoses.step(period, seen)
+        leaders = self._leaders.step(period)
         burning = self._burners.step(period)
-        committing = channels_sent_to(period, presumed)
-        rivals = self._contention.step(period, burning, committing)
-        enough = self._enough.step(period, presumed)
+        rivals = self._contention.step(period, burning, seen)
+        enough = self._enough.step(period, seen)
         minimum, outside = self._minimum.step(period), out_of_reach(period)
         limits = strictest(period.forces, rivals.limits, minimum, outside, found.limits, burning)
         floors = {channel: one.factor for channel, one in leaders.items() if one.factor > 1}
@@ -104,11 +105,11 @@ class Finder:
             found.channels,
             leaders,
             presumed,
-            limits={**self._effects.step(period, limits, not tried, presumed), **limits},
+            limits={**self._effects.step(period, limits, not tried, seen), **limits},
             enough=enough,
             outweighs=self._enough.outweighs,
             floors=floors,
-            sent_to=committing | floors.keys(),
+            sent_to=sent_to(seen) | floors.keys(),
             disturbed=is_disturbed(period),
             lacking=found.lacking,
             waiting=found.waiting,

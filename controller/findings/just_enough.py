@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from qioi.controller.findings.diagnoses import see
+from qioi.controller.findings.channels import SeenChannels
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.findings.neighbours import Beside, Neighbours
 from qioi.controller.laws.backoff import Backoff
@@ -133,11 +133,8 @@ class JustEnough:
         self._room = LastingRoom()  # on all components' CPUs
         self._neighbours = Neighbours()
 
-    def step(self, period: Period, presumed: Container[str] = ()) -> dict[str, Limit]:
-        """Take one period in; give the limits of components whose channels have what is enough, by name.
-
-        ``presumed`` names channels that make no commits, but are taken to be sent to.
-        """
+    def step(self, period: Period, seen: SeenChannels) -> dict[str, Limit]:
+        """Take one period in; give the limits of components whose channels have what is enough, by name."""
         if period.host is None:
             return self._limits
         room = room_for(period.host, (one.name for one in period.components))
@@ -149,13 +146,13 @@ class JustEnough:
         now, before = period.now, self._courses
         beside = self._neighbours.look(now, period.siblings)
         self._courses = {}
-        for channel in period.owed:
+        for channel, one in seen.items():
             reading = period.channels.get(channel)
             block = None
             if reading is not None and reading.committed is not None and reading.age is not None:
                 block = Block(now - reading.age, reading.committed, reading.source)
             known = before.get(channel) or Course(since=now)
-            self._courses[channel] = known.step(see(period, channel, presumed), block)
+            self._courses[channel] = known.step(one, block)
         factors = self._factors_of_all(period, period.host, beside)
         most = {
             name: min(MAX_SHARES, round(max(parts) * period.forces[name].original))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from qioi.controller.findings.diagnoses import see
-from qioi.controller.laws.need import is_below, shortfall
+from qioi.controller.findings.channels import SeenChannels
+from qioi.controller.laws.need import is_active, is_below, shortfall
 from qioi.controller.laws.thresholds import AUTO, Threshold
-from qioi.controller.period import Period
 
 #: A channel is better off than another one where it lacks at least this much less, as parts of their Ts.
 LESS = 0.1
@@ -40,11 +39,11 @@ class Tenants(Struct, frozen=True):
         return self.worst(channels) <= 0
 
 
-def tenants_of(period: Period, sent_to: Set[str]) -> Tenants:
-    """Look at all channels; somebody sends to those in ``sent_to``."""
-    seen = {name: see(period, name) for name, one in period.owed.items() if is_stated(one)}
+def tenants_of(owed: Mapping[str, Threshold], channels: SeenChannels) -> Tenants:
+    """Find the tenants among all channels."""
+    seen = {name: channels[name] for name, one in owed.items() if is_stated(one)}
     short = {name: lacks for name, one in seen.items() if (lacks := shortfall(one)) is not None}
-    active = seen.keys() & sent_to
+    active = {name for name, one in seen.items() if is_active(one)}
     below = frozenset(name for name in active if is_below(seen[name]))
     return Tenants(short, below, frozenset(short.keys() - active), frozenset(seen))
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from qioi.controller.acting import Actor, Outcomes
 from qioi.controller.deciding import Controller, Decisions
-from qioi.controller.findings.diagnoses import idle_components
+from qioi.controller.findings.channels import idle_components
 from qioi.controller.findings.finder import Finder, is_disturbed
 from qioi.controller.guard.guard import Guard
 from qioi.controller.laws.thresholds import Thresholds

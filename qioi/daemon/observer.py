@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from qioi.controller.acting import Actor
-from qioi.controller.findings.diagnoses import anybody_suffers
+from qioi.controller.findings.channels import anybody_suffers
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.levels.placement import KeptBack
 from qioi.controller.period import Period

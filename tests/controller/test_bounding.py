@@ -6,7 +6,7 @@ import pytest
 
 from qioi.controller.bounding import bound
 from qioi.controller.deciding import Controller
-from qioi.controller.findings.diagnoses import channels_sent_to
+from qioi.controller.findings.channels import look_at_all, sent_to
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.law import Effect, Verdict
 from qioi.controller.laws.thresholds import Threshold
@@ -91,8 +91,8 @@ class TwoChannels:
                 forces={"both": InForce(self.share, 1024, Placement(("g/o",), ""))},
             )
             trial = frozenset({"blue"} if presumed else ())
-            sent_to = channels_sent_to(period, trial) | floors.keys()
-            findings = Findings({}, {}, trial, floors=floors, sent_to=sent_to)
+            busy = sent_to(look_at_all(period, trial)) | floors.keys()
+            findings = Findings({}, {}, trial, floors=floors, sent_to=busy)
             (want,) = self.controller.decide_all(period, findings)
             self.share = want.decision.shares
         return want.decision

@@ -29,11 +29,11 @@ BOUNDS = Sources("controller", ("tests/controller/test_bounding.py",)).mutants(
 SENT_TO = Sources(
     "controller/findings", ("tests/controller/findings/test_finder.py", "tests/controller/test_bounding.py")
 ).mutants(
-    "diagnoses.py",
-    ("sent to: who is presumed to be is idle", "see(period, name, presumed))", "see(period, name))"),
+    "channels.py",
+    ("sent to: who is presumed to be is idle", "name in presumed)", "False)"),
 ) + Sources("controller/findings", ("tests/controller/findings/test_finder.py",)).mutants(
     "finder.py",
-    ("sent to: who lost a leader is idle", "sent_to=committing | floors.keys()", "sent_to=committing"),
+    ("sent to: who lost a leader is idle", "sent_to=sent_to(seen) | floors.keys()", "sent_to=sent_to(seen)"),
 )
 BURNERS = Sources("controller/findings", ("tests/controller/findings/test_burners.py",)).mutants(
     "burners.py",

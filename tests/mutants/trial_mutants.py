@@ -74,8 +74,8 @@ TRIALS = Sources("controller/findings", TESTS).mutants(
         "if free and not self.trying",
         "if not self.trying",
     ),
-    ("effect: Algorithm 1 is limited", "not any(map(self._is_literal, one.channels or period.owed)) and ", ""),
-    ("effect: a channel that has its T is tried", " and not is_served(period, one, presumed)", ""),
+    ("effect: Algorithm 1 is limited", "not any(map(self._is_literal, one.channels or channels)) and ", ""),
+    ("effect: a channel that has its T is tried", " and not is_served(one, channels)", ""),
     (
         "effect: room on the host does not end a trial",
         "            and not (period.host is not None and has_room(period.host.of(one.name)))\n",

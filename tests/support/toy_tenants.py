@@ -7,8 +7,8 @@ from collections.abc import Collection, Container, Iterable
 from toy_daemon import ToySite
 from toy_host import ToyHost
 
+from qioi.controller.findings.channels import look_at_all
 from qioi.controller.findings.contention import Contention, Rivals
-from qioi.controller.findings.diagnoses import channels_sent_to
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want
@@ -36,7 +36,7 @@ def period(
 
 def step(contention: Contention, one: Period, burning: Collection[str] = (), presumed: Container[str] = ()) -> Rivals:
     """Have a contention take a period in, in which nobody sends to channels that are silent and not ``presumed``."""
-    return contention.step(one, burning, channels_sent_to(one, presumed))
+    return contention.step(one, burning, look_at_all(one, presumed))
 
 
 def pins(**cpus: Iterable[int]) -> dict[str, frozenset[int]]:

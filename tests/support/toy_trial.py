@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from qioi.controller.findings.channels import look_at_all
 from qioi.controller.findings.effect import LONG, QUARTER, Effects
 from qioi.controller.findings.limits import Reason
 from qioi.controller.laws.thresholds import Threshold
@@ -111,26 +112,22 @@ class Site:
     def period(self, seconds: float, delays: Iterable[DelayReading], host: HostLoad, written: bool = True) -> None:
         """Go through a period in which that was read; ``written``: the components get what they ask for."""
         self.now += seconds
-        limits = self.effects.step(
-            Period(
-                self.now,
-                tuple(Component(name, Role.PEER, f"docker/{name}", self.channels) for name in self.names),
-                channels={
-                    "red": ChannelReading("red", self.tps, 0.1),
-                    **{name: ChannelReading(name, 0.0, 60.0) for name in self.idle},
-                },
-                delays={one.component: one for one in delays},
-                host=host,
-                owed={name: Threshold(self.owed, "configuration") for name in ("red", *self.idle)},
-                forces={
-                    name: InForce(share, REST, Placement((f"docker/{name}",), ""))
-                    for name, share in zip(self.names, self.shares, strict=True)
-                },
-            ),
-            self.limited,
-            self.free,
-            self.presumed,
+        period = Period(
+            self.now,
+            tuple(Component(name, Role.PEER, f"docker/{name}", self.channels) for name in self.names),
+            channels={
+                "red": ChannelReading("red", self.tps, 0.1),
+                **{name: ChannelReading(name, 0.0, 60.0) for name in self.idle},
+            },
+            delays={one.component: one for one in delays},
+            host=host,
+            owed={name: Threshold(self.owed, "configuration") for name in ("red", *self.idle)},
+            forces={
+                name: InForce(share, REST, Placement((f"docker/{name}",), ""))
+                for name, share in zip(self.names, self.shares, strict=True)
+            },
         )
+        limits = self.effects.step(period, self.limited, self.free, look_at_all(period, self.presumed))
         for one, name in enumerate(self.names):
             asked, limit = min(MOST, 8 * self.shares[one]), limits.get(name)
             if written:

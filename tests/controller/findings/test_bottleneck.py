@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from qioi.controller.deciding import Controller
 from qioi.controller.findings.bottleneck import Bottleneck, Kind, Machine, Times
-from qioi.controller.findings.diagnoses import Diagnosed, Diagnoses, anybody_suffers, tell
+from qioi.controller.findings.channels import anybody_suffers, look_at_all
+from qioi.controller.findings.diagnoses import Diagnosed, Diagnoses, tell
 from qioi.controller.findings.limits import Limit, Reason
 from qioi.controller.laws.thresholds import Threshold
 from qioi.controller.levels.placement import Level, Placement
@@ -54,7 +55,7 @@ def replace_name(one: Component, name: str) -> Component:
 
 def steady(one: Period, seconds: int = 30, diagnoses: Diagnoses | None = None) -> Diagnosed:
     diagnoses = diagnoses or Diagnoses()
-    found = [diagnoses.step(one) for _ in range(seconds)][-1]
+    found = [diagnoses.step(one, look_at_all(one)) for _ in range(seconds)][-1]
     assert found.channels["red"].text
     return found
 

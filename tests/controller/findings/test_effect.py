@@ -291,17 +291,14 @@ def test_beside_real_time_neighbours_it_runs_for_a_moment_of_each_second() -> No
     for number in range(900):
         now += 0.1
         run, wait, foreign = (0.05, 0.95, 0.5) if number % 10 == 7 else (0.0, 0.0, 1.0)
-        limit = effects.step(
-            Period(
-                now,
-                (its,),
-                delays={"peer": DelayReading("peer", run, wait, 10, 0.1)},
-                host=HostLoad(0.0, foreign),
-                forces={"peer": InForce(share, REST, Placement(("docker/peer",), ""))},
-            ),
-            (),
-            free=True,
-        ).get("peer")
+        period = Period(
+            now,
+            (its,),
+            delays={"peer": DelayReading("peer", run, wait, 10, 0.1)},
+            host=HostLoad(0.0, foreign),
+            forces={"peer": InForce(share, REST, Placement(("docker/peer",), ""))},
+        )
+        limit = effects.step(period, (), free=True, channels={}).get("peer")
         share = MOST if limit is None else min(MOST, limit.allows(share, REST))
         found.append(limit and limit.reason)
     first = found.index(Reason.NO_EFFECT)
@@ -324,7 +321,7 @@ def test_who_is_not_seen_is_not_judged() -> None:
             *[Period(0.0, (its,), host=host, forces=forces, delays=idle)] * 40,
         ]
     ):
-        assert effects.step(changed(period, now=float(now)), (), free=True) == {}
+        assert effects.step(changed(period, now=float(now)), (), free=True, channels={}) == {}
     assert not effects.trying
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qioi.controller.findings.channels import look_at_all
 from qioi.controller.findings.just_enough import ABOVE, AMPLE, FIRST, GRACE, RATIO, JustEnough
+from qioi.controller.findings.limits import Limit
 from qioi.controller.findings.neighbours import KEPT
 from qioi.controller.laws.room import ROOM_FOR
 from qioi.controller.laws.thresholds import Threshold
@@ -70,19 +72,20 @@ class Site:
             "red", sum(self.done) / self.window, self.now - self.last, committed=self.total, source=self.source
         )
         idle = {name: ChannelReading(name, 0.0, self.age, committed=self.blocks) for name in self.idle}
-        limits = self.finding.step(
-            Period(
-                self.now,
-                (peer,),
-                channels={"red": reading, **idle},
-                host=self.host,
-                owed={name: Threshold(owed, "configured") for name, owed in {"red": self.owed, **self.idle}.items()},
-                forces={"peer": InForce(self.share, self.found, Placement(self.groups, ""))},
-                siblings=self.siblings,
-            ),
-            self.presumed,
+        period = Period(
+            self.now,
+            (peer,),
+            channels={"red": reading, **idle},
+            host=self.host,
+            owed={name: Threshold(owed, "configured") for name, owed in {"red": self.owed, **self.idle}.items()},
+            forces={"peer": InForce(self.share, self.found, Placement(self.groups, ""))},
+            siblings=self.siblings,
         )
+        limits = self.take_in(period)
         return limits["peer"].most if limits else None
+
+    def take_in(self, period: Period) -> dict[str, Limit]:
+        return self.finding.step(period, look_at_all(period, self.presumed))
 
     def run(self, seconds: float) -> list[int | None]:
         return [self.second() for _ in range(int(seconds))]
@@ -325,17 +328,16 @@ def test_at_one_group_above_all_meet_the_same_neighbours_but_who_is_pinned() -> 
     finding = JustEnough({"docker": 1024}.get, cpus=2)
     components = tuple(Component(name, Role.PEER, f"docker/{name}", ("red",)) for name in ("one", "two", "pinned"))
     for now in range(1, int(GRACE) + 4):
-        limits = finding.step(
-            Period(
-                float(now),
-                components,
-                channels={"red": ChannelReading("red", 1000.0, 0.1, committed=1000 * now)},
-                host=HostLoad(0.0, 0.5, pinned={"pinned": FULL}),
-                owed={"red": Threshold(1000.0, "configured")},
-                forces={one.name: InForce(16_384, 1024, Placement(("docker",), "")) for one in components},
-                siblings=neighbours(8, parent=""),
-            )
+        period = Period(
+            float(now),
+            components,
+            channels={"red": ChannelReading("red", 1000.0, 0.1, committed=1000 * now)},
+            host=HostLoad(0.0, 0.5, pinned={"pinned": FULL}),
+            owed={"red": Threshold(1000.0, "configured")},
+            forces={one.name: InForce(16_384, 1024, Placement(("docker",), "")) for one in components},
+            siblings=neighbours(8, parent=""),
         )
+        limits = finding.step(period, look_at_all(period))
     most = {name: limit.most for name, limit in limits.items()}
     assert most == {"one": ABOVE * 4 * 1024, "two": ABOVE * 4 * 1024, "pinned": ABOVE * 8 * 1024}
 
@@ -355,7 +357,7 @@ def test_room_elsewhere_on_the_host_is_none_on_full_cpus_of_its_own_nor_the_othe
 def test_while_no_component_is_there_the_hosts_room_tells() -> None:
     site = Site()
     before = site.run(60)[-1]  # no throughput is watched for what less has done to it
-    site.finding.step(Period(site.now + ROOM_FOR, (), host=FULL, owed={"red": Threshold(None, "none")}))
+    site.take_in(Period(site.now + ROOM_FOR, (), host=FULL, owed={"red": Threshold(None, "none")}))
     site.now, site.total = site.now + ROOM_FOR, site.total + round(ROOM_FOR * site.tps)
     assert site.second() == before
 
@@ -374,8 +376,8 @@ def test_one_that_cannot_be_read_or_serves_no_known_channel() -> None:
     site = Site(channels=())
     assert site.run(GRACE + 3)[-1] == enough(4 * 1024)
     peer = Component("peer", Role.PEER, "docker/peer", ("red",))
-    assert not site.finding.step(Period(site.now + 1, (peer,), host=FULL))
-    assert not site.finding.step(Period(site.now + 2, (peer,), host=FULL, owed={"red": Threshold(None, "none")}))
+    assert not site.take_in(Period(site.now + 1, (peer,), host=FULL))
+    assert not site.take_in(Period(site.now + 2, (peer,), host=FULL, owed={"red": Threshold(None, "none")}))
 
 
 @given(st.lists(st.tuples(st.floats(0, 3000), st.integers(0, 40), st.booleans()), max_size=60))

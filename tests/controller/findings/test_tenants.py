@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from toy_tenants import period
 
+from qioi.controller.findings.channels import look_at_all
 from qioi.controller.findings.tenants import Tenants, tenants_of
 from qioi.controller.laws.thresholds import Threshold
 from qioi.model import ChannelReading
@@ -17,17 +18,18 @@ def test_only_channels_whose_rates_and_numbers_are_known_are_tenants() -> None:
     one = replace(period(50.0, None), owed={**period(0, 0).owed, "learned": Threshold(10.0, "auto")})
     one = replace(one, channels={**one.channels, "learned": ChannelReading("learned", 5.0, 0.1)})
     stated = frozenset({"red", "blue"})
-    assert tenants_of(one, stated) == Tenants({"red": 0.5}, frozenset({"red"}), stated=stated)
+    assert tenants_of(one.owed, look_at_all(one)) == Tenants({"red": 0.5}, frozenset({"red"}), stated=stated)
 
 
-@pytest.mark.parametrize(("sent_to", "worst"), [({"red", "blue"}, -0.5), ({"red", "blue", "quiet"}, 1.0)])
+@pytest.mark.parametrize(("presumed", "worst"), [((), -0.5), (("quiet",), 1.0)])
 def test_a_channel_that_nobody_sends_to_lacks_nothing_beside_one_that_is_sent_to(
-    sent_to: set[str], worst: float
+    presumed: tuple[str, ...], worst: float
 ) -> None:
     one = period(50.0, 150.0)
     channels = {**one.channels, "quiet": ChannelReading("quiet", 0.0, 60.0)}
     owed = {**one.owed, "quiet": Threshold(10.0, "configuration")}
-    tenants = tenants_of(replace(one, channels=channels, owed=owed), sent_to)
+    seen = look_at_all(replace(one, channels=channels, owed=owed), presumed)
+    tenants = tenants_of(owed, seen)
     assert tenants.worst(("blue", "quiet")) == worst
     assert tenants.worst(("quiet",)) == 1.0
     assert not tenants.have_theirs(("quiet",))
