@@ -28,11 +28,11 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Set
 from dataclasses import dataclass, field
-from itertools import islice, pairwise, takewhile
+from itertools import islice, takewhile
 
 from qioi.model import ChannelReading, Commit
 from qioi.model.names import MAX_CHANNELS
-from qioi.monitor.commits.interval import BlockInterval
+from qioi.monitor.commits.interval import BlockInterval, counted_silence
 
 #: Seconds: three of Fabric's default batch timeouts.
 DEFAULT_WINDOW = 6.0
@@ -355,9 +355,7 @@ def _rate(events: list[_Event], now: float, window: float) -> float:
     else:
         return sum(event.transactions for event in inside) / window
     times = [start, *(event.time for event in inside)]
-    longest_gap = max(later - earlier for earlier, later in pairwise(times))
-    silence = now - times[-1]
-    length = times[-1] - start + max(0.0, silence - longest_gap)
+    length = times[-1] - start + counted_silence(times, now)
     return sum(event.transactions for event in inside) / length
 
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from qioi.model import ChannelReading
 from qioi.model.names import MAX_CHANNELS
-from qioi.monitor.commits.interval import BlockInterval
+from qioi.monitor.commits.interval import BlockInterval, counted_silence
 from qioi.monitor.metrics.exposition import Page
 
 #: Seconds that a rate covers, as for logs: three of Fabric's default batch timeouts.
@@ -170,9 +170,8 @@ def rate_by_moves(channel: _Channel, now: float) -> float | None:
     moves = [later for earlier, later in pairwise(looks) if later.height > earlier.height]
     if len(moves) < 2:
         return None
-    longest_gap = max(later.time - earlier.time for earlier, later in pairwise(moves))
-    silence = max(0.0, now - moves[-1].time - longest_gap)
-    return (moves[-1].transactions - moves[0].transactions) / (moves[-1].time - moves[0].time + silence)
+    length = moves[-1].time - moves[0].time + counted_silence([one.time for one in moves], now)
+    return (moves[-1].transactions - moves[0].transactions) / length
 
 
 def rate(channel: _Channel, top: int, opened: float) -> float | None:
