@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,9 +11,8 @@ from pathlib import Path
 import psutil
 
 from qioi.experiment.drivers import Driven, client_metrics
-from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.neighbours import Neighbours
-from qioi.experiment.noise import others
+from qioi.experiment.noise import Account, account_of, disturbance
 from qioi.experiment.plan import Cell
 from qioi.lab.daemon import DAEMON_GROUP
 from qioi.lab.figures import Series
@@ -30,14 +28,10 @@ LEDGER = (Role.PEER, Role.ORDERER, Role.CHAINCODE, Role.BROKER, Role.REPLICA)
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Noted beside each sample: epoch seconds, CPU seconds of our own and of the kernel itself, PSI io seconds.
-
-    ``daemon`` is the daemon's memory in MB.
-    """
+    """Noted beside each sample, at its epoch seconds: ``io`` are PSI io seconds, ``daemon`` its memory in MB."""
 
     time: float
-    own: float
-    kernel: float
+    account: Account
     io: float
     daemon: float
 
@@ -50,15 +44,15 @@ class Traces:
     gone: float | None = None
     looks: list[Look] = field(default_factory=list)
 
-    def look(self, daemon: Group) -> None:
-        """Take a look."""
+    def look(self, sample: Sample, daemon: Group) -> None:
+        """Take a look beside a sample that was just taken."""
+        account = account_of(sample)
         io = Path("/proc/pressure/io")
         waited = some_total(io.read_text(encoding="utf-8")) if io.exists() else None
-        used = memory(daemon.pids())
-        self.looks.append(Look(time.time(), time.process_time(), kernel_seconds(), waited or 0.0, used))
+        self.looks.append(Look(sample.time, account, waited or 0.0, memory(daemon.pids())))
 
     def within(self, start: float, end: float) -> list[Look]:
-        """Give the looks of the window."""
+        """Give the looks of the window: as many as it has samples."""
         return [look for look in self.looks if start <= look.time <= end]
 
 
@@ -109,7 +103,6 @@ def condense(evidence: Evidence) -> CellFigures:
     """Condense one cell."""
     cell, found, samples, traces = evidence.cell, evidence.found, evidence.samples, evidence.traces
     roles, neighbours = evidence.roles, evidence.neighbours
-    cores = len(os.sched_getaffinity(0))
     cut = window(samples, found.start - cell.timing.warmup, found.start, found.end)
     metrics = {
         **client_metrics(found.figures),
@@ -125,8 +118,7 @@ def condense(evidence: Evidence) -> CellFigures:
         metrics["clients"] = float(cell.load.clients)
     if found.figures.throughput > 0:
         metrics["ledger.ms_per_tx"] = 1000 * metrics["ledger.cores"] / found.figures.throughput
-    ours = cut.cores((*roles, CLIENT_GROUP, *neighbours.names))
-    metrics |= machine_wide(cut, cores, ours, traces.within(found.start, found.end), cell)
+    metrics |= machine_wide(cut, traces.within(found.start, found.end), cell)
     metrics |= speed_of_reaction(samples, roles, traces)
     metrics |= {**of_perf(evidence.profiled, roles, neighbours), **evidence.lacking}
     came, gone = (None if at is None else at - found.start for at in (traces.came, traces.gone))
@@ -173,35 +165,14 @@ def disturbed(cut: Window, neighbours: Neighbours, traces: Traces, found: Driven
     }
 
 
-def machine_wide(cut: Window, cores: int, ours: float, looks: Sequence[Look], cell: Cell) -> dict[str, float]:
-    """Give how quiet the machine was; :mod:`qioi.experiment.noise` judges these metrics.
-
-    ``ours`` is what ledger, client and neighbours used in the whole window, in cores.
-    """
-    quiet = cut.quiet(cores)
-    daemon = cut.cores((DAEMON_GROUP,)) if cell.arm.protection is not None and cell.arm.protection.law else 0.0
-    watching, kernel, waiting = a_second(looks)
-    metrics = {
-        "steal": 100 * quiet.steal,
-        "kernel": 100 * kernel / cores,
-        "others": others(quiet.cores_busy, ours + daemon + watching + kernel, cores),
-        "pressure.io": 100 * waiting,
-    }
-    if quiet.pressure is not None:
-        metrics["pressure"] = 100 * quiet.pressure
-    if daemon:
-        metrics |= {"daemon.cores": daemon, "daemon.memory": max((look.daemon for look in looks), default=0.0)}
-    return metrics
-
-
-def a_second(looks: Sequence[Look]) -> tuple[float, float, float]:
-    """Give CPU of our own and of the kernel itself in cores, and the part of the time that waited for I/O."""
-    if len(looks) < 2:
-        return 0.0, 0.0, 0.0
+def machine_wide(cut: Window, looks: Sequence[Look], cell: Cell) -> dict[str, float]:
+    """Give how quiet the machine was, which :mod:`qioi.experiment.noise` judges, and what the daemon used."""
     first, last = looks[0], looks[-1]
-    seconds = last.time - first.time
-    kernel = max(0.0, last.kernel - first.kernel)
-    return (last.own - first.own) / seconds, kernel / seconds, (last.io - first.io) / seconds
+    metrics = disturbance(first.account, last.account, len(os.sched_getaffinity(0)))
+    metrics["pressure.io"] = 100 * (last.io - first.io) / (last.time - first.time)
+    if cell.arm.protection is not None and cell.arm.protection.law and (daemon := cut.cores((DAEMON_GROUP,))):
+        metrics |= {"daemon.cores": daemon, "daemon.memory": max(look.daemon for look in looks)}
+    return metrics
 
 
 def speed_of_reaction(samples: Sequence[Sample], roles: Mapping[str, Role], traces: Traces) -> dict[str, float]:

@@ -10,10 +10,14 @@ from __future__ import annotations
 import gzip
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+#: Id and start time (in ticks since boot): another thread may get the id of one that has ended.
+Thread = tuple[int, int]
+#: Interrupts among the threads; no thread has this id.
+INTERRUPTS: Thread = (0, 0)
 #: The process whose children are the kernel's threads (Linux, kernel/kthread.c).
 KTHREADD = 2
 #: Threads whose time is among that of softirqs, too.
@@ -21,17 +25,23 @@ SOFTIRQ_THREADS = "ksoftirqd/"
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def kernel_seconds(proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> float:
-    """Give the CPU seconds of the kernel's threads that there are now, and of interrupts that no task is charged for.
-
-    A thread that ends takes its time along, so a difference may be too small, and is never too large.
-    """
-    threads = list(thread_seconds(proc))
+def kernel_seconds(proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> dict[Thread, float]:
+    """Give the CPU seconds so far of each of the kernel's threads, and of interrupts that no task is charged for."""
     irq, softirq = (int(ticks) / TICKS for ticks in (proc / "stat").read_text(encoding="utf-8").split(maxsplit=8)[6:8])
     # A kernel that accounts for interrupts at each tick sees none of them, but softirqs.
-    if not irq or not accounts_apart(proc, boot):
-        return sum(seconds for _, seconds in threads)
-    return irq + softirq + sum(seconds for name, seconds in threads if not name.startswith(SOFTIRQ_THREADS))
+    apart = irq > 0 and accounts_apart(proc, boot)
+    seconds = {
+        thread: used for thread, name, used in thread_seconds(proc) if not (apart and name.startswith(SOFTIRQ_THREADS))
+    }
+    return seconds | ({INTERRUPTS: irq + softirq} if apart else {})
+
+
+def worked(before: Mapping[Thread, float], after: Mapping[Thread, float]) -> float:
+    """Give the CPU seconds from one :func:`kernel_seconds` to the next.
+
+    What a thread that has ended since did in between is unknown, so they may be too few, and are never too many.
+    """
+    return sum(used - before.get(thread, 0.0) for thread, used in after.items())
 
 
 @cache
@@ -50,8 +60,11 @@ def accounts_apart(proc: Path, boot: Path) -> bool:
     return "CONFIG_IRQ_TIME_ACCOUNTING=y" in text.splitlines()
 
 
-def thread_seconds(proc: Path) -> Iterator[tuple[str, float]]:
-    """Give name and CPU seconds of each of the kernel's threads (proc(5), /proc/PID/stat: fields 2, 4, 14 and 15)."""
+def thread_seconds(proc: Path) -> Iterator[tuple[Thread, str, float]]:
+    """Give each of the kernel's threads, its name and CPU seconds.
+
+    Source: proc(5), /proc/PID/stat: fields 1, 2, 4, 14, 15 and 22.
+    """
     for entry in os.scandir(proc):
         if not entry.name.isdecimal():
             continue
@@ -62,4 +75,5 @@ def thread_seconds(proc: Path) -> Iterator[tuple[str, float]]:
         end = text.rindex(")")
         fields = text[end + 2 :].split()
         if int(fields[1]) == KTHREADD:
-            yield text[text.index("(") + 1 : end], (int(fields[11]) + int(fields[12])) / TICKS
+            thread = int(entry.name), int(fields[19])
+            yield thread, text[text.index("(") + 1 : end], (int(fields[11]) + int(fields[12])) / TICKS

@@ -182,7 +182,7 @@ class Measurement:
                     group.signal(signal.SIGKILL)
                 self._traces.gone = time.time()
             sampler.sample()
-            self._traces.look(self._lab.tree.group(DAEMON_GROUP))
+            self._traces.look(sampler.samples[-1], self._lab.tree.group(DAEMON_GROUP))
             self._lab.check()
             if self._traces.gone is None:
                 neighbours.check()

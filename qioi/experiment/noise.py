@@ -6,8 +6,13 @@ as were asked for.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from qioi.experiment.kernel_work import Thread, kernel_seconds, worked
+from qioi.lab.machine import Snapshot, between
+from qioi.lab.sampler import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +33,40 @@ CRITERIA = (
 )
 
 
-def others(busy: float, known: float, cores: int) -> float:
-    """Give what processes outside of the lab used, in % of the machine.
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The machine's counters at one time, and the CPU seconds so far that are none of others'.
 
-    ``busy`` is what all of it used, ``known`` the lab, this process and the kernel itself, both in cores.
+    ``lab`` are the lab's control groups, or children that have none; ``own`` is this process, ``kernel`` the kernel.
     """
-    return max(0.0, 100 * (busy - known) / cores)
+
+    machine: Snapshot
+    lab: float
+    own: float
+    kernel: Mapping[Thread, float]
+
+
+def account(machine: Snapshot, lab: float) -> Account:
+    """Add to counters that were just read what this process and the kernel had by now."""
+    return Account(machine, lab, time.process_time(), kernel_seconds())
+
+
+def account_of(sample: Sample) -> Account:
+    """Do so with a sample of all of the lab's groups that was just taken."""
+    return account(sample.machine, sum(sample.cpu.values()))
+
+
+def disturbance(before: Account, after: Account, cores: int) -> dict[str, float]:
+    """Give the metrics that say how quiet the machine was, in %; ``others`` are the processes outside of the lab."""
+    quiet = between(before.machine, after.machine, cores)
+    kernel = worked(before.kernel, after.kernel)
+    known = after.lab - before.lab + after.own - before.own + kernel
+    metrics = {
+        "steal": 100 * quiet.steal,
+        "kernel": 100 * kernel / quiet.seconds / cores,
+        "others": max(0.0, 100 * (quiet.cores_busy - known / quiet.seconds) / cores),
+    }
+    return metrics if quiet.pressure is None else {**metrics, "pressure": 100 * quiet.pressure}
 
 
 def complaints(metrics: Mapping[str, float]) -> list[str]:

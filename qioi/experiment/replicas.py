@@ -14,10 +14,9 @@ from msgspec import Struct, field
 
 from qioi.experiment.child import run_to_end
 from qioi.experiment.condense import CellFigures
-from qioi.experiment.kernel_work import kernel_seconds
-from qioi.experiment.noise import others
+from qioi.experiment.noise import account, disturbance
 from qioi.experiment.plan import Cell
-from qioi.lab.machine import between, snapshot
+from qioi.lab.machine import snapshot
 from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines
@@ -83,17 +82,16 @@ def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> 
     """Run the benchmark, and write the cell's folder."""
     directory.mkdir(parents=True, exist_ok=True)
     file, costs = directory / "bench.json", costs_of(directory)
-    before_costs, before, since = known(costs), snapshot(), ours()
+    before_costs, before = known(costs), account(snapshot(), children())
     run(command(cell, seed, file, smoke=smoke), directory / "bench.log", cell.seconds + SLACK)
-    quiet, used = between(before, snapshot(), cores := len(os.sched_getaffinity(0))), ours() - since
+    # What the counters may be off by is nobody's work.
+    after = account(snapshot(), children() + TICKS)
     found = msgspec.json.decode(file.read_bytes(), type=Found)
     metrics = condense(found, cell)
     # The simulator measures its costs on this machine, so what disturbs that disturbs its result. Where it has them
     # already nothing can, and it is done in a part of a second, in which a clock of 10 ms sees what is not there.
     if cell.network.system == "replicas" or known(costs) != before_costs:
-        metrics["steal"] = 100 * quiet.steal
-        metrics["pressure"] = 100 * (quiet.pressure or 0.0)
-        metrics["others"] = others(quiet.cores_busy - TICKS / quiet.seconds, used / quiet.seconds, cores)
+        metrics |= disturbance(before, after, len(os.sched_getaffinity(0)))
     figures = CellFigures(cell.key, metrics, {}, "", time.time() - found.seconds)
     (directory / "cell.json").write_text(json.dumps(asdict(figures), indent=1) + "\n", encoding="utf-8")
     return figures
@@ -109,10 +107,10 @@ def known(costs: Path) -> str:
     return costs.read_text(encoding="utf-8") if costs.exists() else ""
 
 
-def ours() -> float:
-    """Give the CPU seconds of this process, its children and theirs that were waited for, and the kernel itself."""
+def children() -> float:
+    """Give the CPU seconds of this process's children, and of theirs, that were waited for."""
     times = os.times()
-    return sum(times[:4]) + kernel_seconds()
+    return times.children_user + times.children_system
 
 
 def command(cell: Cell, seed: int, file: Path, *, smoke: bool) -> list[str]:

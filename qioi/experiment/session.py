@@ -13,10 +13,9 @@ from pathlib import Path
 from qioi.experiment.calibration import calibrate
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.host import describe, with_fabric
-from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.kinds import require
 from qioi.experiment.measure import Measurement, Offer
-from qioi.experiment.noise import complaints, others
+from qioi.experiment.noise import account_of, complaints, disturbance
 from qioi.experiment.orderers_on_disk import NAME as ORDERERS_ON_DISK
 from qioi.experiment.orderers_on_disk import orderers_on_disk
 from qioi.experiment.places import DISK, MEMORY, media, own_folder, standing
@@ -32,7 +31,6 @@ from qioi.lab.demo import clear_others
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.lab import CLIENT_GROUP, Lab
 from qioi.lab.load import LoadPlan, LoadRun, run_to_end
-from qioi.lab.machine import Snapshot, between
 from qioi.lab.network import Network, find_binary
 from qioi.lab.npm import find_node, install
 from qioi.lab.options import LabOptions
@@ -157,16 +155,14 @@ class Session:
                 groups = (*(node.name for node in network.nodes), CLIENT_GROUP)
                 with contextlib.closing(Sampler({}, {group: lab.tree.group(group) for group in groups})) as sampler:
                     sampler.sample()
-                    kernel = -kernel_seconds()
+                    before = account_of(sampler.samples[-1])
                     maxima[name] = run_to_end(run, lab, sampler.sample).figures.throughput
-                    kernel += kernel_seconds()
                     sampler.sample()
+                    after = account_of(sampler.samples[-1])
             if maxima[name] <= 0:
                 raise LabError(f"network {name} committed nothing in the probe: no load can be derived from it")
             self._done += PROBE_SECONDS
-            first, last = sampler.samples[0], sampler.samples[-1]
-            ours = kernel + sum(last.cpu.values()) - sum(first.cpu.values())
-            noise = disturbance(first.machine, last.machine, ours, self._plan.cores)
+            noise = complaints(disturbance(before, after, self._plan.cores))
             # First: a network whose maximum is known is not looked at again.
             self._store.keep("probe_noise", {**self._store.document.probe_noise, name: noise})
             self._store.keep("maxima", maxima)
@@ -247,12 +243,6 @@ def repeat_label(number: int, finished: Sequence[Repeat], wanted: int) -> str:
     if quiet == len(finished):
         return f"repeat {number} of {wanted}"
     return f"repeat {number}, of {wanted} quiet ones there are {quiet}"
-
-
-def disturbance(before: Snapshot, after: Snapshot, ours: float, cores: int) -> list[str]:
-    """Name what disturbed the search for a maximum; ``ours`` is CPU time of the lab and the kernel itself, in s."""
-    quiet = between(before, after, cores)
-    return complaints({"steal": 100 * quiet.steal, "others": others(quiet.cores_busy, ours / quiet.seconds, cores)})
 
 
 def title(cell: Cell, cells: Sequence[Cell]) -> str:

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from qioi.experiment.charts import shade
-from qioi.experiment.condense import CellFigures, Evidence, Look, Traces, a_second, condense, speed_of_reaction
+from qioi.experiment.condense import CellFigures, Evidence, Look, Traces, condense, speed_of_reaction
 from qioi.experiment.drivers import (
     QUARTILES,
     Driven,
@@ -25,9 +25,9 @@ from qioi.experiment.drivers import (
 from qioi.experiment.measure import laid_over, set_by_hand
 from qioi.experiment.metrics import known_metric, metric
 from qioi.experiment.neighbours import Nobody, set_quota
+from qioi.experiment.noise import Account, complaints, disturbance
 from qioi.experiment.plan import Cell
 from qioi.experiment.profiling import Profiler
-from qioi.experiment.session import disturbance
 from qioi.experiment.spec import ArmSpec, NeighbourSpec, Timing
 from qioi.experiment.system import LoadSpec, NetworkSpec
 from qioi.lab.figures import LoadFigures
@@ -231,6 +231,7 @@ def beside_one(traces: Traces, load: LoadSpec = AT_A_RATE, flushes: Sequence[Flu
         delays = {"sysbench1": working} if working else {}
         machine = Snapshot(float(at), 0.0, at / 2 + had, None)
         samples.append(Sample(float(at), {"peer": 1024}, cpu, delays, machine))
+        traces.looks.append(Look(float(at), Account(machine, sum(cpu.values()), 0.0, {}), at / 4, 0.0))
     found = Driven(LoadFigures(None, 50.0, 1, 1, 1, 1, 1, 100, 0), 0.0, 60.0, (), ())
     arm = ArmSpec(name="s1", title="s1", neighbours=NeighbourSpec(sysbench=1))
     cell = Cell("tiny", NetworkSpec(), "slow", load, arm, TIMING)
@@ -244,6 +245,7 @@ def test_what_neighbours_had_is_of_the_time_that_they_were_there(traces: Traces)
     assert found["neighbours.switches"] == pytest.approx(50.0)
     # What all used is of the whole window, and the neighbours' part of it too.
     assert found["others"] == pytest.approx(0.0)
+    assert found["pressure.io"] == pytest.approx(25.0)
 
 
 def test_neighbours_that_were_there_for_less_than_two_samples_have_what_they_said_alone() -> None:
@@ -328,23 +330,38 @@ def test_where_one_of_several_clients_has_no_latency_all_together_have_none() ->
     assert client_metrics(client(1, 2, 3, None).figures).keys() >= {"mean", "p50", "p95", "p99"}
 
 
-@pytest.mark.parametrize(("ours", "steal", "said"), [(9.5, 0.0, []), (2.0, 0.0, ["40.0 %"]), (9.5, 1.0, ["5.0 %"])])
-def test_what_disturbed_the_look_for_a_maximum_is_said(ours: float, steal: float, said: list[str]) -> None:
+QUIET = Snapshot(0.0, 0.0, 0.0, None)
+WORKER, ENDED, NEW = (9, 5), (10, 5), (10, 900)
+
+
+@pytest.mark.parametrize(
+    ("lab", "own", "kernel", "steal", "said"),
+    [
+        (9.5, 0.0, {}, 0.0, []),
+        (2.0, 0.0, {}, 0.0, ["used 40.0 %"]),
+        (2.0, 7.5, {}, 0.0, []),  # this process looks every tenth of a second
+        (2.0, 0.0, {WORKER: 107.5}, 0.0, []),
+        (9.5, 0.0, {WORKER: 100.0, NEW: 0.0}, 0.0, []),  # a worker of an hour has ended
+        (9.5, 0.0, {}, 1.0, ["5.0 %"]),
+    ],
+)
+def test_what_disturbed_is_what_neither_the_lab_nor_this_process_nor_the_kernel_used(
+    lab: float, own: float, kernel: dict[tuple[int, int], float], steal: float, said: list[str]
+) -> None:
     """10 s on 2 cores, of which one is busy; a second of steal is a twentieth of it."""
-    before, after = Snapshot(0.0, 0.0, 0.0, None), Snapshot(10.0, steal, 10.0, None)
-    found = disturbance(before, after, ours, 2)
+    before = Account(QUIET, 7.0, 3.0, {WORKER: 100.0, ENDED: 3600.0})
+    after = Account(Snapshot(10.0, steal, 10.0, None), 7.0 + lab, 3.0 + own, kernel)
+    found = complaints(disturbance(before, after, 2))
     assert len(found) == len(said)
     assert all(part in text for part, text in zip(said, found, strict=True))
 
 
-def test_what_a_window_had_a_second_is_between_its_first_look_and_its_last() -> None:
-    looks = [Look(10.0, 1.0, 5.0, 2.0, 0.0), Look(11.0, 9.0, 9.0, 9.0, 0.0), Look(14.0, 1.4, 6.0, 4.0, 0.0)]
-    assert a_second(looks) == pytest.approx((0.1, 0.25, 0.5))
-    assert a_second(looks[:1]) == (0.0, 0.0, 0.0)
-
-
-def test_time_that_ended_threads_took_along_is_no_negative_time() -> None:
-    assert a_second([Look(0.0, 0.0, 5.0, 0.0, 0.0), Look(1.0, 0.0, 4.0, 0.0, 0.0)])[1] == 0.0
+def test_waits_for_a_cpu_are_told_where_the_kernel_tells_them() -> None:
+    after = Account(Snapshot(10.0, 0.0, 0.0, 3.0), 0.0, 0.0, {WORKER: 2.0})
+    quiet = {"steal": 0.0, "kernel": 10.0, "others": 0.0}
+    assert disturbance(Account(QUIET, 0.0, 0.0, {}), after, 2) == quiet
+    told = Account(Snapshot(0.0, 0.0, 0.0, 1.0), 0.0, 0.0, {})
+    assert disturbance(told, after, 2) == {**quiet, "pressure": pytest.approx(20.0)}
 
 
 @pytest.mark.parametrize(("came", "gone", "shaded"), [(None, None, (0.5, 1.9)), (0.8, 2.2, (0.8, 2.2))])

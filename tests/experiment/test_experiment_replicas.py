@@ -16,7 +16,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.method import method
 from qioi.experiment.plan import Cell, make_plan, make_smoke
-from qioi.experiment.replicas import Found, command, condense, measure_replicas, ours, run
+from qioi.experiment.replicas import Found, children, command, condense, measure_replicas, run
 from qioi.experiment.session import title
 from qioi.experiment.store import Store
 from qioi.experiment.summary import Summary, spelt
@@ -61,9 +61,9 @@ BURNS = "import time\nwhile time.process_time() < 0.5: pass"
 
 @pytest.mark.slow
 def test_what_children_and_theirs_have_used_is_ours(tmp_path: Path) -> None:
-    before = ours()
+    before = children()
     run(["sh", "-c", f"{sys.executable} -c '{BURNS}'; true"], tmp_path / "log", 60)
-    assert ours() - before >= 0.4  # of 0.5, in steps of 0.01
+    assert children() - before >= 0.4  # of 0.5, in steps of 0.01
 
 
 @pytest.mark.slow

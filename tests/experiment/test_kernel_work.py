@@ -4,25 +4,45 @@ from __future__ import annotations
 
 import gzip
 import platform
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from qioi.experiment.kernel_work import TICKS, accounts_apart, kernel_seconds, thread_seconds
+from qioi.experiment.kernel_work import TICKS, accounts_apart, kernel_seconds, thread_seconds, worked
+
+
+def stat(pid: int, name: str, parent: int, seconds: float, start: int = 5) -> str:
+    """Write the first fields of /proc/PID/stat as the kernel does; three tenths of the time are a user's."""
+    user, system = int(0.3 * seconds * TICKS), seconds * TICKS - int(0.3 * seconds * TICKS)
+    return f"{pid} ({name}) S {parent} 0 0 0 -1 0 0 0 0 0 {user} {system:.0f} 0 0 20 0 1 0 {start} 0 0"
+
+
+def write(proc: Path, texts: Iterable[str]) -> None:
+    """Have these processes, and no interrupts."""
+    for folder in proc.iterdir() if proc.exists() else ():
+        shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+    for text in texts:
+        (proc / text.split()[0]).mkdir(parents=True)
+        (proc / text.split()[0] / "stat").write_text(text)
+    (proc / "stat").write_text("cpu  900 0 900 900 900 0 0 0 0 0\n")
 
 
 def test_the_kernel_s_own_time_is_of_its_threads_alone(tmp_path: Path) -> None:
-    stats = {
-        "2": "2 (kthreadd) S 0 0 0 0 -1 0 0 0 0 0 5 5",
-        "9": "9 (jbd2/sda (x) 1-8) S 2 0 0 0 -1 0 0 0 0 0 30 70",
-        "40": "40 (qioi-ledger) S 1 0 0 0 -1 0 0 0 0 0 900 900",
-    }
-    for pid, text in stats.items():
-        (tmp_path / pid).mkdir()
-        (tmp_path / pid / "stat").write_text(text)
+    jbd2 = "jbd2/sda (x) 1-8"
+    write(tmp_path, [stat(2, "kthreadd", 0, 0.1), stat(9, jbd2, 2, 1.0, start=77), stat(40, "qioi-ledger", 1, 18.0)])
     (tmp_path / "77").mkdir()  # it has ended between two calls
     (tmp_path / "meminfo").write_text("-")
-    assert list(thread_seconds(tmp_path)) == [("jbd2/sda (x) 1-8", 100 / TICKS)]
+    assert list(thread_seconds(tmp_path)) == [((9, 77), jbd2, pytest.approx(1.0))]
+
+
+def test_a_thread_that_ends_takes_no_more_away_than_its_own_work_since(tmp_path: Path) -> None:
+    """A worker of an hour ends; its id is taken again; another one begins, and a third goes on."""
+    write(tmp_path, [stat(9, "kworker/0:1", 2, 3600.0), stat(10, "kworker/0:2", 2, 50.0), stat(11, "jbd2", 2, 7.0)])
+    before = kernel_seconds(tmp_path, tmp_path)
+    write(tmp_path, [stat(10, "kworker/1:0", 2, 2.0, start=9), stat(11, "jbd2", 2, 8.0), stat(12, "jbd2", 2, 0.5)])
+    assert worked(before, kernel_seconds(tmp_path, tmp_path)) == pytest.approx(2.0 + 1.0 + 0.5)
 
 
 IRQ_TIME = "CONFIG_IRQ_TIME_ACCOUNTING"
@@ -46,7 +66,7 @@ def test_interrupts_are_the_kernel_s_own_where_they_are_charged_to_nobody_else(
     proc, boot = tmp_path / "proc", tmp_path / "boot"
     for pid, name in (("9", "kworker/0:1"), ("10", "ksoftirqd/0")):
         (proc / pid).mkdir(parents=True)
-        (proc / pid / "stat").write_text(f"{pid} ({name}) S 2 0 0 0 -1 0 0 0 0 0 0 {TICKS}")
+        (proc / pid / "stat").write_text(stat(int(pid), name, 2, 1.0))
     (proc / "stat").write_text(f"cpu  900 0 900 900 900 {irq * TICKS // 100} {TICKS} 0 0 0\ncpu0 1 1 1 1 1 1 1 0 0 0\n")
     boot.mkdir()
     if config is not None:
@@ -55,7 +75,7 @@ def test_interrupts_are_the_kernel_s_own_where_they_are_charged_to_nobody_else(
             (proc / "config.gz").write_bytes(gzip.compress(text))
         else:
             (boot / f"config-{platform.release()}").write_bytes(text)
-    assert kernel_seconds(proc, boot) == pytest.approx(seconds)
+    assert worked({}, kernel_seconds(proc, boot)) == pytest.approx(seconds)
 
 
 @pytest.mark.skipif(
@@ -63,10 +83,11 @@ def test_interrupts_are_the_kernel_s_own_where_they_are_charged_to_nobody_else(
     reason="a process namespace of its own shows no threads of the kernel",
 )
 def test_this_kernel_has_worked() -> None:
-    assert kernel_seconds() > 0
+    assert worked({}, kernel_seconds()) > 0
 
 
 def test_softirqs_of_a_kernel_that_charges_them_to_tasks_are_not_counted_twice(tmp_path: Path) -> None:
     if accounts_apart(Path("/proc"), Path("/boot")):
         pytest.skip("this kernel accounts for interrupts apart")
-    assert kernel_seconds() == pytest.approx(sum(seconds for _, seconds in thread_seconds(Path("/proc"))), abs=1.0)
+    threads = sum(seconds for _, _, seconds in thread_seconds(Path("/proc")))
+    assert worked({}, kernel_seconds()) == pytest.approx(threads, abs=1.0)
