@@ -212,14 +212,16 @@ class Summary:
         return Outcome(spelt(goal.what, cell, base), goal.metric, goal.least, goal.most, ours, reached, often, of)
 
     def _place(self, one: SentenceSpec) -> tuple[Cell | None, Cell | None]:
-        """Find the two cells that a sentence is about: this one, and the one that it is compared with."""
+        """Find the two cells that a sentence is about: this one, and the other one that it is compared with."""
         network = one.network or next(iter(self.spec.networks))
         load = one.load or next(iter(self.spec.loads))
         cell = self._at(f"{network}.{load}.{self._measured(one.arm)}")
         base = cell.base if cell else None
         if (one.of, one.of_network, one.of_load) != (None, None, None):
             base = f"{one.of_network or network}.{one.of_load or load}.{self._measured(one.of or one.arm)}"
-        return cell, self._at(base) if base is not None else None
+        other = self._at(base) if base is not None else None
+        # Two arms that scaling has made one have a ratio of 1, whatever they do.
+        return cell, None if other is cell else other
 
     def _measured(self, arm: str) -> str:
         return self.plan.same.get(arm, arm)

@@ -244,6 +244,26 @@ def test_claims_about_arms_that_others_stand_for_find_them(tmp_path: Path) -> No
     assert [verdict.word for verdict in Summary(store).verdicts()].count("not measured") == 2  # `mean` is not there
 
 
+def test_arms_that_scaling_has_made_one_are_not_compared(document: dict[str, Any], tmp_path: Path) -> None:
+    """Beside 13 of the paper's 24 cores' neighbours, as beside 12, there is 1 on one core: a ratio of 1, by itself."""
+    document["arms"].append({**document["arms"][1], "name": "s2", "neighbours": {"sysbench": 13}})
+    sentence = {"what": "a neighbour more", "arm": "s2", "of": "s1"}
+    document["papers"] = [{**sentence, "metric": "throughput", "value": 1.0}]
+    document["goals"] = [
+        {**sentence, "metric": "throughput", "most": 1.0},
+        {**sentence, "metric": "goodput", "least": 97.0},  # is of s2 by itself
+    ]
+    cells = row(100, 50, 100)
+    cells["tiny.slow.s1"].metrics["goodput"] = 98.0
+    summary = summarise(tmp_path, make_plan(load(document, tmp_path), 1), cells)
+    (verdict,) = summary.verdicts()
+    assert (verdict.word, verdict.ours, verdict.agrees, verdict.values) == ("not measured", None, None, None)
+    assert [(outcome.ours and outcome.ours.median, outcome.reached) for outcome in summary.outcomes()] == [
+        (None, None),
+        (98.0, True),
+    ]
+
+
 @pytest.mark.parametrize("name", catalogue.names())
 def test_a_plan_is_read_back_as_it_was(name: str) -> None:
     plan = make_plan(catalogue.find(name), cores=2, seed=7)
