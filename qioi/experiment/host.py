@@ -30,6 +30,8 @@ PROGRAMS = {
     "perf": ("--version",),
     "git": ("--version",),
 }
+#: Variables whose content `java` prints ahead of its version; they may hold secrets.
+JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 #: Of real Fabric's programs those that are measured; its contracts are the bundled ledger's.
 FABRIC = ("peer", "orderer")
 #: Linux 7.3 and later say here which meaning a group's weight has; figures depend on it.
@@ -97,8 +99,9 @@ def versions() -> dict[str, str]:
 
 def version_of(program: str, words: Sequence[str], seconds: float = 20.0) -> str:
     """Give the first line that a program says of itself; one that says none, or hangs, has an unknown version."""
+    own = {name: value for name, value in os.environ.items() if name not in JAVA_OPTIONS}
     try:
-        done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=seconds)
+        done = subprocess.run([program, *words], env=own, capture_output=True, text=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired:
         return "unknown"
     return next(iter((done.stdout or done.stderr).strip().splitlines()), "unknown")

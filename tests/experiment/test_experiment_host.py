@@ -43,6 +43,17 @@ def test_a_program_that_says_no_version_has_an_unknown_one() -> None:
     assert host.version_of("sleep", ["60"], seconds=0.05) == "unknown"
 
 
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
+@pytest.mark.parametrize("variable", host.JAVA_OPTIONS)
+def test_what_this_hosts_java_is_given_is_neither_its_version_nor_told(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = host.version_of("java", host.PROGRAMS["java"])
+    assert "version" in without
+    monkeypatch.setenv(variable, "-Dsecret=1")
+    assert host.version_of("java", host.PROGRAMS["java"]) == without
+
+
 def test_no_folder_of_this_host_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     binary = tmp_path / "qioi-ledger"
     binary.write_bytes(b"ledger")
