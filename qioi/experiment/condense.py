@@ -6,7 +6,6 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import psutil
 
@@ -18,7 +17,7 @@ from qioi.lab.daemon import DAEMON_GROUP
 from qioi.lab.figures import Series
 from qioi.lab.flush_probe import Flush, flush_figures
 from qioi.lab.lab import CLIENT_GROUP
-from qioi.lab.machine import some_total
+from qioi.lab.machine import waited
 from qioi.lab.sampler import Sample, Window, window
 from qioi.model import DEFAULT_SHARES, Role
 from qioi.processes.cgroups import Group
@@ -47,9 +46,7 @@ class Traces:
     def look(self, sample: Sample, daemon: Group) -> None:
         """Take a look beside a sample that was just taken."""
         account = account_of(sample)
-        io = Path("/proc/pressure/io")
-        waited = some_total(io.read_text(encoding="utf-8")) if io.exists() else None
-        self.looks.append(Look(sample.time, account, waited or 0.0, memory(daemon.pids())))
+        self.looks.append(Look(sample.time, account, waited("io") or 0.0, memory(daemon.pids())))
 
     def within(self, start: float, end: float) -> list[Look]:
         """Give the looks of the window: as many as it has samples."""

@@ -73,8 +73,11 @@ def pressure(kind: str) -> str | None:
 
 
 def first_line(path: Path) -> str | None:
-    """Read the first line of a file of the kernel's; ``None``: there is no such file."""
-    return path.read_text(encoding="utf-8").splitlines()[0] if path.exists() else None
+    """Read the first line of a file of the kernel's; ``None``: there is no such file, or it may not be read."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines()[0]
+    except OSError:  # such as EPERM of debugfs where the kernel is locked down, or EOPNOTSUPP of PSI that is off
+        return None
 
 
 def hierarchies(mounts: Path = Path("/proc/self/mounts")) -> str:

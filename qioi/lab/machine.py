@@ -90,12 +90,11 @@ def snapshot() -> Snapshot:
     # Both clocks are read right after the counters: what passes in between would count as busy.
     stat, elapsed, now = Path("/proc/stat").read_text(encoding="utf-8"), time.monotonic(), time.time()
     idle, steal = idle_and_steal(stat, usable)
-    pressure = Path("/proc/pressure/cpu")
     return Snapshot(
         time=now,
         steal=steal,
         busy=len(usable) * elapsed - idle - steal,
-        pressure=some_total(pressure.read_text(encoding="utf-8")) if pressure.exists() else None,
+        pressure=waited("cpu"),
     )
 
 
@@ -111,6 +110,14 @@ def idle_and_steal(stat: str, cpus: Container[int]) -> tuple[float, float]:
             idle += int(fields[3]) + int(fields[4])
             steal += int(fields[7])
     return idle / TICK, steal / TICK
+
+
+def waited(kind: str, folder: Path = Path("/proc/pressure")) -> float | None:
+    """Give the seconds in which some task waited for a resource (PSI); ``None`` where this kernel tells none."""
+    try:
+        return some_total((folder / kind).read_text(encoding="utf-8"))
+    except OSError:  # an older kernel whose PSI is off has the file, and reading it fails (EOPNOTSUPP)
+        return None
 
 
 def some_total(text: str) -> float | None:

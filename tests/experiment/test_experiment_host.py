@@ -43,6 +43,13 @@ def test_a_program_that_says_no_version_has_an_unknown_one() -> None:
     assert host.version_of("sleep", ["60"], seconds=0.05) == "unknown"
 
 
+def test_a_file_of_the_kernels_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("one\ntwo\n")
+    assert host.first_line(tmp_path / "file") == "one"
+    assert host.first_line(tmp_path / "none") is None
+    assert host.first_line(Path("/proc/self/mem")) is None  # it is there, and reading it fails
+
+
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 @pytest.mark.parametrize("variable", host.JAVA_OPTIONS)
 def test_what_this_hosts_java_is_given_is_neither_its_version_nor_told(

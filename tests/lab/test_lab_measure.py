@@ -21,7 +21,7 @@ from qioi.kernel.child import Child, mortal
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.containers import ContainerRun
 from qioi.lab.load import LoadPlan, LoadRun, parse_result
-from qioi.lab.machine import Snapshot, between, cpu_model, idle_and_steal, machine, snapshot, some_total
+from qioi.lab.machine import Snapshot, between, cpu_model, idle_and_steal, machine, snapshot, some_total, waited
 from qioi.lab.sampler import Sample, Sampler, window, write_samples
 from qioi.model import DelayReading, Role
 from qioi.processes.errors import LabError
@@ -271,8 +271,15 @@ def test_counters_become_rates() -> None:
     assert between(Snapshot(0, 0, 0, None), after, 2).pressure is None
 
 
+def test_pressure_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    (tmp_path / "cpu").symlink_to("/proc/self/mem")  # it is there, and reading it fails
+    assert waited("cpu", tmp_path) is None
+    assert waited("io", tmp_path) is None
+
+
 def test_proc_files_are_read_as_the_kernel_writes_them() -> None:
     assert some_total("some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull avg10=0 total=1\n") == 2.5
     assert some_total("full avg10=0 total=1\n") is None
+    assert (waited("cpu") is None) == (not Path("/proc/pressure/cpu").exists())
     assert cpu_model("processor : 0\nmodel name\t: Some CPU @ 2 GHz\n") == "Some CPU @ 2 GHz"
     assert cpu_model("processor : 0\n") != ""
