@@ -229,7 +229,7 @@ def _unread(part: Strict, read: Collection[str], whose: str) -> Iterator[str]:
 def _check_owed(spec: ExperimentSpec, protection: ProtectionSpec) -> Iterator[str]:
     """Say where T cannot be known: Caliper's load has no rate, and no maximum is looked for with its contracts."""
     driven = [name for name, load in spec.loads.items() if load.driver == "caliper"]
-    if driven and not isinstance(protection.threshold, float) and not _says_owed(spec, protection.daemon):
+    if driven and protection.of_maximum and not _says_owed(spec, protection.daemon):
         loads = ", ".join(driven)
         yield f"accepted is a number (tps) beside load {loads}: no maximum is looked for with the driver caliper"
 

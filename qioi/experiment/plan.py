@@ -96,7 +96,8 @@ class Plan:
         for cell in self.cells:
             if cell.load.driver in {"caliper", "bench"}:
                 continue
-            if cell.load.part is not None or cell.load.tenants or cell.arm.protection is not None:
+            protection = cell.arm.protection
+            if cell.load.part is not None or cell.load.tenants or (protection is not None and protection.of_maximum):
                 needs.add(self.probed_for(cell))
         return tuple(name for name in self.spec.networks if name in needs)
 

@@ -103,6 +103,11 @@ class ProtectionSpec(Strict):
             raise ValueError("k is of the law proportional")
         return self
 
+    @property
+    def of_maximum(self) -> bool:
+        """Whether T is derived from the ledger's maximum, which also bounds what is offered."""
+        return self.law is not None and not isinstance(self.threshold, float)
+
 
 class ArmSpec(Strict):
     """One condition. ``against`` names the arm that it is compared with; the first is compared with none.

@@ -66,6 +66,26 @@ def test_a_maximum_is_found_where_the_clients_group_ends_with_it(
 TENANTS = {"mychannel": {"part": 0.5, "threshold": 0.5}}
 
 
+@pytest.mark.parametrize("driven", [{"clients": 8}, {"rate": 30.0}])
+@pytest.mark.parametrize(
+    ("protection", "probed"),
+    [
+        ({"law": "adaptive"}, True),
+        ({"law": "proportional"}, True),
+        ({"law": "adaptive", "threshold": "offered"}, True),  # at most what the ledger can do is owed
+        ({"law": "proportional", "threshold": "maximum"}, True),
+        ({"law": "adaptive", "threshold": 20}, False),
+        ({"law": "proportional", "threshold": 20}, False),
+        ({"shares": 4096}, False),
+    ],
+)
+def test_a_maximum_is_looked_for_where_the_protection_is_derived_from_it(
+    document: dict[str, Any], tmp_path: Path, driven: dict[str, Any], protection: dict[str, Any], probed: bool
+) -> None:
+    document["loads"]["slow"], document["arms"][-1]["protection"] = driven, protection
+    assert make_plan(load(document, tmp_path), 2).probed == (("tiny",) if probed else ())
+
+
 @pytest.mark.parametrize(
     ("driven", "probed", "maximum"),
     [
