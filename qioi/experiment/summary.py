@@ -288,7 +288,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
 
 
 def write_csv(summary: Summary, path: Path) -> None:
-    """Write every metric of every cell of every repeat, one line each."""
+    """Write every metric of every cell of every repeat, one line each: six digits, and all before the point."""
     with path.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
         out.writerow(["repeat", "quiet", "network", "load", "arm", "metric", "value"])
@@ -296,4 +296,4 @@ def write_csv(summary: Summary, path: Path) -> None:
             for cell in summary.plan.cells:
                 for name, value in sorted(repeat.cells[cell.key].metrics.items()):
                     row = (repeat.number, int(repeat.quiet), cell.network_name, cell.load_name, cell.arm.name)
-                    out.writerow([*row, name, f"{value:.6g}"])
+                    out.writerow([*row, name, f"{value:.6g}" if abs(value) < 1e5 else f"{value:.0f}"])

@@ -281,6 +281,27 @@ def test_every_value_is_in_the_csv(plan: Plan, tmp_path: Path) -> None:
     assert found["2", "0", "alone"] == "1"
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1234567.0, "1234567"),
+        (12345678912.0, "12345678912"),
+        (999999.7, "1000000"),
+        (123456.0, "123456"),
+        (99999.97, "100000"),
+        (1234.5678, "1234.57"),
+        (0.000123456789, "0.000123457"),
+        (-1234567.0, "-1234567"),
+    ],
+)
+def test_a_value_in_the_csv_has_six_digits_and_all_before_the_point(
+    plan: Plan, tmp_path: Path, value: float, text: str
+) -> None:
+    summary = summarise(tmp_path, plan, row(value, 50, 100))
+    write_csv(summary, tmp_path / "metrics.csv")
+    assert f"tiny,slow,alone,throughput,{text}\n" in (tmp_path / "metrics.csv").read_text()
+
+
 class Starved(Session):
     """A session on a machine that has time for every second repeat only, or for none."""
 
