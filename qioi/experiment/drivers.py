@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -100,8 +100,8 @@ class Tenants:
         for channel, rate in rates.items():
             folder = drive.at / f"load-{channel}"
             folder.mkdir(exist_ok=True)
-            plan = replace(drive.plan(rate, "--channel", channel), clients=None)
-            self._runs[channel] = (stack.enter_context(LoadRun(drive.lab, plan, folder)), folder / "load.json")
+            run = LoadRun(drive.lab, drive.plan(rate, "--channel", channel), folder)
+            self._runs[channel] = (stack.enter_context(run), folder / "load.json")
 
     def began(self) -> float | None:
         """Give when the first began to send; ``None`` until all do."""
