@@ -5,20 +5,17 @@ from __future__ import annotations
 import signal
 import threading
 
-from qioi.experiment.neighbours import Neighbours
-from qioi.lab.figures import Series
+from qioi.experiment.neighbours import Neighbours, Untold
 from qioi.processes.cgroups import Group
 
 
-class Bouts:
+class Bouts(Untold):
     """Neighbours that work for ``seconds`` and rest for as long, by SIGSTOP and SIGCONT, from their start on.
 
     A thread does it: the loop that samples is too slow for bouts of tenths of a second. Whatever is stopped goes on
     before the end, so that it can end in its own way. What neighbours say of their work while they are stopped now and
     then is not to be relied on, so only their CPU time counts.
     """
-
-    unit = ""
 
     def __init__(self, neighbours: Neighbours, seconds: float) -> None:
         self._neighbours, self._seconds = neighbours, seconds
@@ -51,14 +48,6 @@ class Bouts:
         if self._thread is not None:
             self._thread.join()
         self._neighbours.stop()
-
-    def work(self, since: float, until: float) -> float | None:
-        """Give nothing."""
-        return None
-
-    def over_time(self) -> Series:
-        """Give nothing."""
-        return ()
 
     def _alternate(self) -> None:
         while not self._over.wait(self._seconds):

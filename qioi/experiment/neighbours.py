@@ -49,25 +49,30 @@ class Neighbours(Protocol):
         ...
 
 
-class Nobody:
+class Untold:
+    """What neighbours say whose work is not known: their CPU time is all that counts."""
+
+    unit = ""
+
+    def work(self, since: float, until: float) -> float | None:
+        """Give nothing."""
+        return None
+
+    def over_time(self) -> Series:
+        """Give nothing."""
+        return ()
+
+
+class Nobody(Untold):
     """No neighbours."""
 
     names: tuple[str, ...] = ()
     groups: tuple[Group, ...] = ()
-    unit = ""
 
     def prepare(self) -> None:
         """Do nothing."""
 
     start = check = stop = prepare
-
-    def work(self, since: float, until: float) -> float | None:
-        """Say that there is none."""
-        return None
-
-    def over_time(self) -> Series:
-        """Say that there is none."""
-        return ()
 
 
 def cap(quota: float, neighbours: Neighbours) -> None:

@@ -6,8 +6,8 @@ import shlex
 import shutil
 from pathlib import Path
 
+from qioi.experiment.neighbours import Untold
 from qioi.interference import Instances
-from qioi.lab.figures import Series
 from qioi.model import DEFAULT_SHARES
 from qioi.processes.errors import LabError
 from qioi.processes.tree import Tree
@@ -22,10 +22,8 @@ def program_binary(command: str) -> str:
     return found
 
 
-class Programs(Instances):
+class Programs(Untold, Instances):
     """N instances of one command below ``tree``. What they do is not known, so their CPU time is all that counts."""
-
-    unit = ""
 
     def __init__(self, tree: Tree, command: str, count: int, directory: Path, shares: int = DEFAULT_SHARES) -> None:
         binary, arguments = program_binary(command), shlex.split(command)[1:]
@@ -35,11 +33,3 @@ class Programs(Instances):
     def command(self, name: str) -> list[str]:
         """Give what each runs."""
         return self._command
-
-    def work(self, since: float, until: float) -> float | None:
-        """Give nothing."""
-        return None
-
-    def over_time(self) -> Series:
-        """Give nothing."""
-        return ()
