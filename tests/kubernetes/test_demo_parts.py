@@ -91,9 +91,11 @@ def unpack(archive: Path, root: Path) -> Document:
     with tarfile.open(archive) as image:
         (manifest,) = json.loads(image.extractfile("manifest.json").read())  # type: ignore[union-attr]
         config: Document = json.loads(image.extractfile(manifest["Config"]).read())["config"]  # type: ignore[union-attr]
-        image.extract(manifest["Layers"][0], archive.parent, filter="data")
-    with tarfile.open(archive.parent / manifest["Layers"][0]) as layer:
-        layer.extractall(root, filter="tar")
+        (layer,) = manifest["Layers"]
+        with tarfile.open(fileobj=image.extractfile(layer)) as files:
+            # Python 3.11.2, Debian 12's, has no filters; later ones refuse an image's links unless told otherwise.
+            files.extraction_filter = getattr(tarfile, "tar_filter", lambda member, _: member)
+            files.extractall(root)
     return config
 
 

