@@ -57,10 +57,8 @@ class ContainerRun:
     def __init__(self, engine: LabEngine, container: str, log: Path | None) -> None:
         self._engine, self.container, self.log = engine, container, log
         self.returncode: int | None = None
-        try:
-            self.pid = int(engine.inspect(container)["State"]["Pid"])
-        except NoContainerError:
-            self.pid = 0
+        state = engine.state(container)
+        self.pid = int(state["Pid"]) if state is not None else 0
         self._descriptor: int | None = None
         with contextlib.suppress(ProcessLookupError):
             self._descriptor = os.pidfd_open(self.pid) if self.pid else None
@@ -68,13 +66,12 @@ class ContainerRun:
     def poll(self) -> int | None:
         """Give its exit status once it has ended; its log is then in its file."""
         if self.returncode is None and not self._alive(0):
-            self.save()
             deadline = time.monotonic() + 10
-            while (status := self._engine.exit_status(self.container)) is None and time.monotonic() < deadline:
-                if not self._known():
-                    break
-                time.sleep(0.02)  # the engine hears of the end a little later than the kernel
-            self.returncode = status if status is not None else -signal.SIGKILL
+            # The engine hears of the end a little later than the kernel, and has the whole log only then.
+            while (state := self._engine.state(self.container)) and state["Running"] and time.monotonic() < deadline:
+                time.sleep(0.02)
+            self.save()
+            self.returncode = int(state["ExitCode"]) if state and not state["Running"] else -signal.SIGKILL
             if self._descriptor is not None:
                 os.close(self._descriptor)
                 self._descriptor = None
@@ -111,13 +108,6 @@ class ContainerRun:
         if self._descriptor is None:
             return False
         return not select.select([self._descriptor], [], [], seconds)[0]
-
-    def _known(self) -> bool:
-        try:
-            self._engine.inspect(self.container)
-        except NoContainerError:
-            return False
-        return True
 
 
 class Containers(Tree):
@@ -198,9 +188,11 @@ class Containers(Tree):
 
     def log_of(self, name: str) -> tuple[Path, str] | None:
         """Say where the engine keeps a container's log, and in which format."""
-        known = self._groups.get(name)
-        path = self.engine.inspect(known[0]).get("LogPath") if known else None
-        return (Path(path), "docker-json") if path else None
+        if (known := self._groups.get(name)) is not None:
+            with contextlib.suppress(NoContainerError):
+                if path := self.engine.inspect(known[0]).get("LogPath"):
+                    return Path(path), "docker-json"
+        return None
 
     def start(self, program: Program) -> Running:
         """Start a program in a container of its own, or in the one that :meth:`prepare` has made for it.
@@ -254,10 +246,10 @@ class Containers(Tree):
         """Find a name for a container; one that has ended makes room for the next of its name."""
         for number in range(1, 1000):
             free = f"{self.name}-{name}" + (f"-{number}" if number > 1 else "")
-            running = self.engine.runs(free)
-            if running is False:
+            if (state := self.engine.state(free)) is None:
+                return free
+            if not state["Running"]:
                 self.engine.remove(free)
-            if not running:
                 return free
         raise LabError(f"a thousand containers {self.name}-{name} run; `qioi lab down` ends them")
 

@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from qioi.discovery.engine import DEFAULT_SOCKET, Engine, EngineError, NoContainerError
 from qioi.processes.errors import LabError
@@ -133,22 +134,17 @@ class LabEngine(Engine):
         with contextlib.suppress(NoContainerError), self._said(of_container=True):
             self._api.remove_container(container, force=True, v=True)
 
-    def runs(self, name: str) -> bool | None:
-        """Whether a container runs; ``None`` if there is none of that name."""
-        try:
-            with self._said(of_container=True):
-                return bool(self._api.inspect_container(name)["State"]["Running"])
-        except NoContainerError:
-            return None
+    def inspect(self, container: str) -> Mapping[str, Any]:
+        """Give all that the engine knows about a container. NoContainerError."""
+        with self._said(of_container=True):
+            return super().inspect(container)
 
-    def exit_status(self, container: str) -> int | None:
-        """Give how a container ended; ``None`` while the engine has it running, or does not know it."""
+    def state(self, container: str) -> Mapping[str, Any] | None:
+        """Give a container's Running, Pid and ExitCode; ``None``: the engine knows no such container."""
         try:
-            with self._said(of_container=True):
-                state = self._api.inspect_container(container)["State"]
+            return cast(Mapping[str, Any], self.inspect(container)["State"])
         except NoContainerError:
             return None
-        return None if state["Running"] else int(state["ExitCode"])
 
     def logs(self, container: str) -> bytes:
         """Give what a container has written, of all its log's files."""

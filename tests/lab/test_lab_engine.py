@@ -1,26 +1,112 @@
-"""What the lab asks of an engine about a container that is not there."""
+"""What the lab asks of an engine, where the engine does not know a container, or fails."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from toy_engine import Engine as ToyEngine
+from waiting import until
 
+from qioi.discovery.engine import NoContainerError
+from qioi.lab import orphan_cleanup
+from qioi.lab.containers import NAME_LABEL, ContainerRun, Containers
+from qioi.lab.demo import clear
 from qioi.lab.engine import LabEngine
+from qioi.lab.folder import MARKER, marker_of
+from qioi.processes.errors import LabError
+from qioi.processes.launch import launch
+from qioi.processes.tree import Program, Tree
+
+ID = "5" * 64
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[LabEngine]:
+def toy(tmp_path: Path) -> Iterator[ToyEngine]:
     toy = ToyEngine(tmp_path / "sock", {})
-    yield LabEngine(str(tmp_path / "sock"))
+    yield toy
     toy.shutdown()
     toy.server_close()
 
 
+@pytest.fixture
+def engine(toy: ToyEngine, tmp_path: Path) -> LabEngine:
+    return LabEngine(str(tmp_path / "sock"))
+
+
 def test_a_container_that_is_not_there_is_no_error(engine: LabEngine) -> None:
-    assert engine.runs("nobody") is None
-    assert engine.exit_status("nobody") is None
+    assert engine.state("nobody") is None
     assert engine.logs("nobody") == b""
     engine.remove("nobody")
+    with pytest.raises(NoContainerError):
+        engine.inspect("nobody")
+
+
+def test_an_engine_that_fails_is_told_as_the_labs_error(toy: ToyEngine, engine: LabEngine) -> None:
+    toy.facts["peer"] = None
+    for ask in (engine.inspect, engine.state):
+        with pytest.raises(LabError, match=r"^the container engine: .*driver overlay2 failed$"):
+            ask("peer")
+
+
+def test_a_container_that_goes_has_no_log(toy: ToyEngine, tree: Tree, tmp_path: Path) -> None:
+    process = tree.start(Program(ID, ["sleep", "1000"]))
+    facts = {"State": {"Pid": process.pid, "Running": True}, "Config": {"Labels": {NAME_LABEL: "peer"}}}
+    toy.facts[ID] = {**facts, "LogPath": "/log"}
+    containers = Containers("lab", str(tmp_path / "sock"), tmp_path / "gates", tree.hierarchy)
+    containers.refresh()
+    assert containers.log_of("peer") == (Path("/log"), "docker-json")
+    del toy.facts[ID]
+    assert containers.log_of("peer") is None
+
+
+@pytest.fixture
+def left(toy: ToyEngine, tmp_path: Path) -> Path:
+    """What a killed command has left: a folder, and a container of which the engine does not answer."""
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / MARKER).write_text(f"x\n{tmp_path / 'sock'}\n\n")
+    toy.facts["peer"] = None
+    return folder
+
+
+def test_the_cleanup_tries_again_when_the_engine_has_failed(
+    toy: ToyEngine, left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orphan_cleanup, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(orphan_cleanup, "time", SimpleNamespace(sleep=lambda _seconds: toy.facts.clear()))
+    assert orphan_cleanup.take_down(left, marker_of(left))
+    assert not left.exists()
+
+
+def test_a_demo_goes_on_where_the_engine_fails_about_another_one(left: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clear(left)
+    assert "driver overlay2 failed" in caplog.text
+    assert left.exists()
+
+
+class LateEngine:
+    """Hears of the end of a container only when it is asked again, and has its last line then."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._asked = pid, 0
+
+    def state(self, _container: str) -> dict[str, Any]:
+        self._asked += 1
+        return {"Pid": self._pid, "Running": self._asked <= 2, "ExitCode": 7}
+
+    def logs(self, _container: str) -> bytes:
+        return b"begins\n" if self._asked <= 2 else b"begins\nends\n"
+
+
+def test_a_log_is_whole_once_its_container_has_ended(tree: Tree, tmp_path: Path) -> None:
+    process = launch(["true"], tree.group("peer").create())
+    engine: Any = LateEngine(process.pid)
+    run = ContainerRun(engine, "toy", tmp_path / "log")
+    until(lambda: run.poll() is not None)
+    assert run.returncode == 7
+    assert (tmp_path / "log").read_text() == "begins\nends\n"
+    process.wait()

@@ -175,14 +175,11 @@ class ToyEngine:
         self._pid = pid
         self.written = b""
 
-    def inspect(self, _container: str) -> dict[str, Any]:
-        return {"State": {"Pid": self._pid}}
+    def state(self, _container: str) -> dict[str, Any]:
+        return {"Pid": self._pid, "Running": False, "ExitCode": 137}
 
     def logs(self, _container: str) -> bytes:
         return self.written
-
-    def exit_status(self, _container: str) -> int:
-        return 137
 
 
 def test_a_load_in_a_container_says_when_it_began_to_send(tree: Tree, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""As much of Docker's API as the daemon asks for, over a Unix socket, with containers that the test makes up."""
+"""As much of Docker's API as daemon and lab ask for, over a Unix socket, with containers that the test makes up."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 
 class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -26,6 +27,7 @@ class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             None  # events "refused" as by Podman's events_logger none; "ended" at once, or so "once"
         )
         self.inspected: list[str] = []
+        self.images: list[str] = []
         self.event_every: float | None = None  # seconds between two events, of a container that ended long ago
         self.groups: dict[str, Path] = {}  # where the shares of containers are, whose records can be updated
         super().__init__(str(socket), Answers)
@@ -66,8 +68,9 @@ class Answers(BaseHTTPRequestHandler):
             threading.Event().wait()
         elif path.endswith("/_ping"):
             self.answer(200, "OK")
-        elif path.endswith("/containers/json"):
-            self.answer(200, [{"Id": name} for name in list(self.server.facts)])
+        elif path.endswith(("/containers/json", "/images/json")):
+            known = self.server.facts if path.endswith("/containers/json") else self.server.images
+            self.answer(200, [{"Id": name} for name in list(known)])
         else:
             name = path.split("/")[-2]
             self.server.inspected.append(name)
@@ -78,19 +81,41 @@ class Answers(BaseHTTPRequestHandler):
             )
 
     def do_POST(self) -> None:
-        """Update a container's share: on its record, and in its group."""
+        """Make an image or a container, start one, or update its share: on its record, and in its group."""
         assert isinstance(self.server, Engine)
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
         if not self.path.startswith(f"/v{self.server.api}/"):
             self.refuse_version()
             return
-        name = self.path.partition("?")[0].split("/")[-2]
+        where = urlsplit(self.path)
+        named = dict(parse_qsl(where.query))
+        name = where.path.split("/")[-2]
+        if where.path.endswith("/images/create"):
+            self.server.images.append(f"{named['repo']}:{named['tag']}")
+            self.answer(200, {"status": "sha256:1"})
+            return
+        if where.path.endswith("/start"):
+            self.answer(204, "")
+            return
+        asked = json.loads(body)
+        if where.path.endswith("/containers/create"):
+            self.create(named["name"], asked["Image"])
+            return
         shares = asked["CpuShares"]
         facts = self.server.facts[name]
         assert facts is not None
         facts["HostConfig"]["CpuShares"] = shares
         self.server.groups[name].write_text(str(shares))
         self.answer(200, {"Warnings": []})
+
+    def create(self, name: str, image: str) -> None:
+        """Make a container, which ends as soon as it is started."""
+        assert isinstance(self.server, Engine)
+        if image not in self.server.images:
+            self.answer(404, {"message": f"No such image: {image}"})
+            return
+        self.server.facts[name] = {"State": {"Pid": 0, "Running": False, "ExitCode": 0}}
+        self.answer(201, {"Id": name})
 
     def do_DELETE(self) -> None:
         """Remove a container."""
