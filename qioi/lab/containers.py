@@ -26,7 +26,7 @@ from pathlib import Path
 from qioi.discovery.cgroups import NoGroupError, container_group
 from qioi.discovery.engine import NoContainerError
 from qioi.discovery.recognise import CHANNEL_LABEL, ROLE_LABEL
-from qioi.lab.engine import LabEngine, Wanted
+from qioi.lab.engine import LabEngine, NoImageError, Wanted
 from qioi.lab.network import BINARY_NAME, find_binary
 from qioi.lab.signals import uninterrupted
 from qioi.model import DEFAULT_SHARES
@@ -135,10 +135,7 @@ class Containers(Tree):
         return next((group.rpartition("/")[0] for _, group in self._groups.values()), "docker")
 
     def create(self) -> None:
-        """Make the images."""
-        for image, name, file in ((self._image, BINARY_NAME, find_binary()), (HOST_IMAGE, "empty", Path(os.devnull))):
-            if not self.engine.has_image(image):
-                self.engine.make_image(image, name, file.read_bytes(), LAB_LABEL)
+        """Make nothing: the engine makes a group with each container, and an image is made when it is missing."""
 
     @cached_property
     def _image(self) -> str:
@@ -256,7 +253,7 @@ class Containers(Tree):
     def _run(self, program: Program) -> ContainerRun:
         wanted = self._wanted(program)
         try:
-            container = self.engine.create(wanted)
+            container = self._create(wanted)
             self.engine.start(container)
             run = ContainerRun(self.engine, container, program.log)
         except BaseException:  # also ctrl-C: the container is known by its name only
@@ -269,6 +266,16 @@ class Containers(Tree):
                 self._groups[program.name] = (container, group)
         self._runs[program.name] = run
         return run
+
+    def _create(self, wanted: Wanted) -> str:
+        """Make a container. Its image may be missing at any time: any lab that ends removes those that none uses."""
+        try:
+            return self.engine.create(wanted)
+        except NoImageError:
+            ledger = wanted.image != HOST_IMAGE
+            name, file = (BINARY_NAME, find_binary()) if ledger else ("empty", Path(os.devnull))
+            self.engine.make_image(wanted.image, name, file.read_bytes(), LAB_LABEL)
+            return self.engine.create(wanted)
 
     def save_logs(self) -> None:
         """Write the logs of all that was started here to their files."""

@@ -47,6 +47,10 @@ def engine_socket() -> str:
     return host.removeprefix("unix://")
 
 
+class NoImageError(LabError):
+    """The engine has no image of that name."""
+
+
 class LabEngine(Engine):
     """A connection for the lab. Unlike the daemon's it fails with the lab's error."""
 
@@ -66,11 +70,6 @@ class LabEngine(Engine):
                 yield
         except EngineError as error:
             raise LabError(f"the container engine: {error}") from None
-
-    def has_image(self, name: str) -> bool:
-        """Whether an image of that name is there."""
-        with self._said():
-            return bool(self._api.images(name=name))
 
     def make_image(self, name: str, path: str, content: bytes, label: str) -> None:
         """Make an image FROM scratch: one layer with one file, which it runs."""
@@ -97,7 +96,8 @@ class LabEngine(Engine):
                 self._api.remove_image(image, force=False)
 
     def create(self, wanted: Wanted) -> str:
-        """Make a container and give its id."""
+        """Make a container and give its id. NoImageError."""
+        from docker.errors import ImageNotFound
         from docker.types import LogConfig
 
         api = self._api
@@ -110,10 +110,13 @@ class LabEngine(Engine):
                 cap_drop=["ALL"], cap_add=CAPABILITIES, security_opt=["no-new-privileges"],
             )  # fmt: skip
             program, *arguments = wanted.command
-            made = api.create_container(
-                wanted.image, arguments, entrypoint=[program], name=wanted.name, labels=dict(wanted.labels),
-                working_dir=str(wanted.cwd) if wanted.cwd else None, host_config=host_config, user="0:0",
-            )  # fmt: skip
+            try:
+                made = api.create_container(
+                    wanted.image, arguments, entrypoint=[program], name=wanted.name, labels=dict(wanted.labels),
+                    working_dir=str(wanted.cwd) if wanted.cwd else None, host_config=host_config, user="0:0",
+                )  # fmt: skip
+            except ImageNotFound:
+                raise NoImageError(f"the container engine has no image {wanted.image}") from None
             return str(made["Id"])
 
     def start(self, container: str) -> None:

@@ -241,6 +241,7 @@ def test_two_labs_on_one_engine_and_the_image_goes_with_the_last(
         second.up(tiny(port + 50))
         assert first.down()
         assert all(row.ready for row in second.status())
+        second.tree.prepare("neighbour")  # its image had no container before, and went with the first lab
     finally:
         second.down()
     spotless(engine, folder)

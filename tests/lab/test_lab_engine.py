@@ -13,10 +13,11 @@ from waiting import until
 
 from qioi.discovery.engine import NoContainerError
 from qioi.lab import orphan_cleanup
-from qioi.lab.containers import NAME_LABEL, ContainerRun, Containers
+from qioi.lab.containers import HOST_IMAGE, NAME_LABEL, ContainerRun, Containers
 from qioi.lab.demo import clear
 from qioi.lab.engine import LabEngine
 from qioi.lab.folder import MARKER, marker_of
+from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
 from qioi.processes.launch import launch
 from qioi.processes.tree import Program, Tree
@@ -86,6 +87,23 @@ def test_a_demo_goes_on_where_the_engine_fails_about_another_one(left: Path, cap
     clear(left)
     assert "driver overlay2 failed" in caplog.text
     assert left.exists()
+
+
+def test_an_image_that_another_lab_took_is_made_again(
+    toy: ToyEngine, tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lab that ends removes the images that no container uses, and before the first neighbour none does."""
+    monkeypatch.setenv("QIOI_LEDGER", "/bin/true")  # whatever: it is not run
+    binary = str(find_binary())
+    containers = Containers("lab", str(tmp_path / "sock"), tmp_path / "gates", tree.hierarchy)
+    containers.create()
+    for program in (binary, "/bin/sh"):
+        toy.images.clear()
+        for name in ("one", "another"):
+            containers.start(Program(name, [program]))
+        (image,) = toy.images
+        assert (image == HOST_IMAGE) == (program != binary)
+    assert toy.facts.keys() == {"lab-one", "lab-another"}
 
 
 class LateEngine:
