@@ -129,7 +129,7 @@ class Answers(BaseHTTPRequestHandler):
         self.answer(400, {"message": "client version 1.41 is too old. Minimum supported API version is 1.44"})
 
     def answer(self, status: int, document: object) -> None:
-        body = json.dumps(document).encode()
+        body = json.dumps(document).encode() if status != 204 else b""
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
