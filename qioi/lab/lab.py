@@ -13,8 +13,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,8 +79,14 @@ class Lab:
         self._killed: set[str] = set()
         self._elsewhere: Path | None = None
         self._orphan_cleanup: AfterDeath | None = None
-        engine = self._marked(1)
-        self.tree = self._containers(engine) if engine else Tree(self._name, self._hierarchy)
+        self.tree = Tree(self._name, self._hierarchy)
+        self._choose_tree()
+
+    def _choose_tree(self) -> None:
+        """Read from the marker how the programs run; what is known of those that run so already is kept."""
+        known = self.tree.socket if isinstance(self.tree, Containers) else ""
+        if is_marked(self.directory) and (engine := self._marked(1)) != known:
+            self.tree = self._containers(engine) if engine else Tree(self._name, self._hierarchy)
 
     def _marked(self, line: int) -> str:
         """Read a line of the marker (name, engine's socket, folder elsewhere); empty where the lab has none."""
@@ -107,9 +112,12 @@ class Lab:
         """Whether it came up and has live processes."""
         return self.state_file.exists() and bool(self.tree.pids())
 
-    def locked(self) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
         """Let one command at a time work on this lab: ``up``, ``down``, or one that measures it."""
-        return exclusive(self._name, f"another qioi lab command is at work on {self.directory}; wait for it to end")
+        with exclusive(self._name, f"another qioi lab command is at work on {self.directory}; wait for it to end"):
+            self._choose_tree()  # the command before may have brought it up otherwise
+            yield
 
     def network(self) -> Network:
         """Read the network, which is there once :meth:`up` has begun."""

@@ -1,7 +1,8 @@
-"""What the lab asks of an engine, where the engine does not know a container, or fails."""
+"""A lab and an engine that does not know a container or an image, or fails; and which labs run in one."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +18,11 @@ from qioi.lab.containers import HOST_IMAGE, NAME_LABEL, ContainerRun, Containers
 from qioi.lab.demo import clear
 from qioi.lab.engine import LabEngine
 from qioi.lab.folder import MARKER, marker_of
+from qioi.lab.lab import STATE, Lab
 from qioi.lab.network import find_binary
+from qioi.lab.options import LabOptions
 from qioi.processes.errors import LabError
-from qioi.processes.launch import launch
+from qioi.processes.launch import Running, launch
 from qioi.processes.tree import Program, Tree
 
 ID = "5" * 64
@@ -53,10 +56,17 @@ def test_an_engine_that_fails_is_told_as_the_labs_error(toy: ToyEngine, engine: 
             ask("peer")
 
 
-def test_a_container_that_goes_has_no_log(toy: ToyEngine, tree: Tree, tmp_path: Path) -> None:
+@pytest.fixture
+def peer(toy: ToyEngine, tree: Tree) -> Running:
+    """A container that runs: a process of the test's."""
     process = tree.start(Program(ID, ["sleep", "1000"]))
     facts = {"State": {"Pid": process.pid, "Running": True}, "Config": {"Labels": {NAME_LABEL: "peer"}}}
     toy.facts[ID] = {**facts, "LogPath": "/log"}
+    return process
+
+
+@pytest.mark.usefixtures("peer")
+def test_a_container_that_goes_has_no_log(toy: ToyEngine, tree: Tree, tmp_path: Path) -> None:
     containers = Containers("lab", str(tmp_path / "sock"), tmp_path / "gates", tree.hierarchy)
     containers.refresh()
     assert containers.log_of("peer") == (Path("/log"), "docker-json")
@@ -64,14 +74,19 @@ def test_a_container_that_goes_has_no_log(toy: ToyEngine, tree: Tree, tmp_path: 
     assert containers.log_of("peer") is None
 
 
+def mark(folder: Path, socket: Path) -> None:
+    """Make what `qioi lab up --runtime docker` does, as far as it counts here."""
+    folder.mkdir()
+    (folder / MARKER).write_text(f"x\n{socket}\n\n")
+    (folder / STATE).touch()
+
+
 @pytest.fixture
 def left(toy: ToyEngine, tmp_path: Path) -> Path:
     """What a killed command has left: a folder, and a container of which the engine does not answer."""
-    folder = tmp_path / "lab"
-    folder.mkdir()
-    (folder / MARKER).write_text(f"x\n{tmp_path / 'sock'}\n\n")
+    mark(tmp_path / "lab", tmp_path / "sock")
     toy.facts["peer"] = None
-    return folder
+    return tmp_path / "lab"
 
 
 def test_the_cleanup_tries_again_when_the_engine_has_failed(
@@ -87,6 +102,27 @@ def test_a_demo_goes_on_where_the_engine_fails_about_another_one(left: Path, cap
     clear(left)
     assert "driver overlay2 failed" in caplog.text
     assert left.exists()
+
+
+def test_of_two_labs_that_come_up_in_one_folder_the_second_leaves_the_first_alone(
+    peer: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QIOI_LEDGER", "/bin/true")
+    second = Lab(tmp_path / "lab")
+    mark(tmp_path / "lab", tmp_path / "sock")
+    with pytest.raises(LabError, match="already running"):
+        second.up(LabOptions())
+    assert (tmp_path / "lab" / STATE).exists()
+    assert peer.poll() is None
+
+
+def test_a_lab_that_came_up_meanwhile_goes_with_its_containers(toy: ToyEngine, peer: Running, tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "lab")
+    mark(tmp_path / "lab", tmp_path / "sock")
+    assert lab.down()
+    assert toy.facts == {}
+    assert peer.wait() == -signal.SIGTERM
+    assert not (tmp_path / "lab").exists()
 
 
 def test_an_image_that_another_lab_took_is_made_again(
