@@ -286,9 +286,10 @@ class Lab:
         return self.tree.left() or is_marked(self.directory)
 
     def _remove(self, *, keep_files: bool, grace: float = 5.0) -> None:
-        for group in self.tree.children():
-            if Path(group.path).name.startswith(KILLED):
-                group.signal(signal.SIGKILL)
+        if not keep_files:  # files that stay are to be those of nodes that ended by themselves
+            for group in self.tree.children():
+                if Path(group.path).name.startswith(KILLED):
+                    group.signal(signal.SIGKILL)
         self.tree.remove(grace=grace)
         if self._site is not None:
             self._site.wait_for_ends()

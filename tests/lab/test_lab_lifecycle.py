@@ -24,6 +24,7 @@ from qioi.lab.network import find_binary
 from qioi.lab.options import LabOptions
 from qioi.model import Role
 from qioi.processes.errors import LabError
+from qioi.processes.tree import Program
 
 #: No orderer ever serves.
 NO_ORDERER = '[ "$1" = orderer ]'
@@ -162,6 +163,20 @@ def test_down_may_keep_the_files(lab: Lab, base_port: int) -> None:
     assert not lab.running
     with pytest.raises(LabError, match="not empty"):
         lab.up(small(base_port))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_database_whose_files_stay_is_asked_to_end(lab: Lab, keep: bool) -> None:
+    """Where they go it is killed, as nodes of some systems wait for each other."""
+    lab.directory.mkdir()
+    (lab.directory / MARKER).write_text("x\n")
+    lab.tree.create()
+    server = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(0)); print(flush=True); signal.pause()"
+    begun = lab.directory.parent / "log"
+    process = lab.tree.start(Program("replica1", [sys.executable, "-c", server], log=begun))
+    until(lambda: (begun.exists() and begun.read_text()) or process.poll() is not None)
+    lab.down(keep_files=keep)
+    assert process.wait() == (0 if keep else -signal.SIGKILL)
 
 
 @pytest.mark.slow

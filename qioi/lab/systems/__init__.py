@@ -23,7 +23,8 @@ SYSTEMS: dict[str, Callable[[Path, LabOptions], System]] = {
 }
 #: Those that are ledgers: an experiment on one may be run on the other.
 LEDGERS = ("ledger", "fabric")
-#: Groups whose names begin so are killed when a lab goes down: asked to end, they wait for each other, or drain.
+#: Groups whose names begin so are killed when a lab goes down and its files go, too: asked to end, they wait for each
+#: other, or drain. The names may be another system's as well.
 KILLED = (*LedgerSystem.KILLED, *CassandraSystem.KILLED)
 
 __all__ = ["KILLED", "LEDGERS", "SYSTEMS", "System"]
