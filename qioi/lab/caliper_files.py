@@ -182,8 +182,8 @@ def benchmark(path: Path, configs: Path, network: Document, overrides: Overrides
     test["rounds"] = [r for r, label in zip(rounds, labels, strict=True) if label in (overrides.rounds or labels)]
     if overrides.workers is not None:
         test["workers"] = {**(test.get("workers") or {}), "number": overrides.workers}
-    _check_shares(path, (test.get("workers") or {}).get("number", 1), overrides)
     _apply(path, test["rounds"], overrides)
+    _check_shares(path, test, overrides)
     for entry in test["rounds"]:
         _resolve_workload(entry, path, configs, network)
         if overrides.seed is not None:
@@ -213,23 +213,38 @@ def observer(configs: Path) -> Path:
     return configs / "observers" / "latency.js"
 
 
-def _check_shares(path: Path, workers: object, overrides: Overrides) -> None:
-    """Refuse what the workers cannot do in equal parts. LabError.
+def _check_shares(path: Path, test: Document, overrides: Overrides) -> None:
+    """Refuse what the command line has the workers do in unequal parts. LabError.
 
     Caliper divides both numbers by the workers. Each sends the whole part of its transactions, and at least 1; and each
-    goes on while less than its part of the load is under way, so it rounds up.
+    goes on while less than its part of the load is under way, so it rounds up. A file's own numbers are as Caliper has
+    them, unless the workers are others than the file's.
     """
-    asked = {"--transactions": overrides.transactions, "--load": overrides.load}
-    numbers = {option: number for option, number in asked.items() if number is not None}
+    workers = (test.get("workers") or {}).get("number", 1)
     if not isinstance(workers, int) or workers < 1:
         return
-    uneven = [f"{option} {number}" for option, number in numbers.items() if number % workers]
+    asked = {"txNumber": ("--transactions", overrides.transactions), "transactionLoad": ("--load", overrides.load)}
+    numbers: dict[str, int] = {}
+    for entry in test["rounds"]:
+        for key, number in _divided(entry).items():
+            option, given = asked[key]
+            name = f"{option} {given}" if given is not None else f"{key} {number} of round {entry['label']}"
+            if isinstance(number, int) and (given is not None or overrides.workers is not None):
+                numbers[name] = number
+    uneven = [name for name, number in numbers.items() if number % workers]
     if uneven:
         fewer = max(few for few in range(1, workers) if not any(number % few for number in numbers.values()))
         raise LabError(
             f"{path}: {', '.join(uneven)}: each of {workers} workers does an equal part: accepted is a multiple of "
             f"{workers}, or --workers {fewer}"
         )
+
+
+def _divided(entry: Document) -> dict[str, object]:
+    """Give what the workers share of a round, where it is such a round: transactions, and those in flight."""
+    control = entry["rateControl"]
+    opts = (control.get("opts") or {}) if control["type"] == "fixed-load" else {}
+    return {"txNumber": entry.get("txNumber"), "transactionLoad": opts.get("transactionLoad")}
 
 
 def _apply(path: Path, rounds: list[Document], overrides: Overrides) -> None:

@@ -178,7 +178,11 @@ def test_the_command_line_wins(configs: Path, tmp_path: Path) -> None:
         (Overrides(transactions=5), "--transactions 5: each of 2 workers .* multiple of 2, or --workers 1$"),
         (Overrides(transactions=1), "--transactions 1: each of 2 workers .* multiple of 2, or --workers 1$"),
         (Overrides(load=1), "--load 1: each of 2 workers .* multiple of 2, or --workers 1$"),
-        (Overrides(workers=4, transactions=6), "--transactions 6: each of 4 workers .* multiple of 4, or --workers 3$"),
+        (Overrides(workers=4, transactions=6), "--transactions 6: each of 4 workers .* multiple of 4, or --workers 2$"),
+        (
+            Overrides(workers=4, transactions=6, rounds=("create",)),
+            "--transactions 6: each of 4 workers .* multiple of 4, or --workers 3$",
+        ),
         (
             Overrides(workers=4, transactions=6, load=10),
             "--transactions 6, --load 10: each of 4 workers .* multiple of 4, or --workers 2$",
@@ -186,6 +190,16 @@ def test_the_command_line_wins(configs: Path, tmp_path: Path) -> None:
         (
             Overrides(workers=4, transactions=8, load=6),
             "--load 6: each of 4 workers .* multiple of 4, or --workers 2$",
+        ),
+        (Overrides(workers=64, rounds=("mix-load",), load=64), None),
+        (Overrides(workers=64, rounds=("create", "mix")), None),
+        (
+            Overrides(workers=64, rounds=("mix-load",)),
+            "transactionLoad 20 of round mix-load: each of 64 workers .* multiple of 64, or --workers 20$",
+        ),
+        (
+            Overrides(workers=12, transactions=18),
+            "--transactions 18, transactionLoad 20 of round mix-load: each of 12 workers .* --workers 2$",
         ),
     ],
 )
@@ -210,6 +224,9 @@ def test_a_files_own_workers_share_what_the_command_line_sets(
     assert benchmark(mine, configs, network, Overrides())["test"]["rounds"][0]["txNumber"] == 5
     with nullcontext() if says is None else pytest.raises(LabError, match=says):
         benchmark(mine, configs, network, Overrides(transactions=7, load=1))
+    with pytest.raises(LabError, match=r"txNumber 5 of round a: each of 2 workers .* or --workers 1$"):
+        benchmark(mine, configs, network, Overrides(workers=2))
+    assert benchmark(mine, configs, network, Overrides(workers=2, duration=9))["test"]["workers"]["number"] == 2
 
 
 @pytest.mark.parametrize(
