@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from qioi.lab.options import LabOptions
@@ -32,6 +33,18 @@ def test_a_contract_is_committed_once_every_peer_has_heard_of_all_approvals() ->
     assert [what for what, _ in said].index("checkcommitreadiness") == 2
     assert said[-1][0] == "commit"
     assert {f"{peer.name} True" for peer in SHAPE.peers} <= {where for what, where in said[:-1]}
+
+
+def test_who_waits_for_a_block_waits_as_long_as_for_approvals() -> None:
+    """Fabric's commands give up after 30 s of their own."""
+    waits: dict[str, str] = {}
+
+    def run(_peer: Peer, arguments: Sequence[str]) -> str:
+        waits[arguments[2]] = dict(pairwise(arguments)).get("--waitForEventTimeout", "")
+        return '{"approvals": {"Org1MSP": true, "Org2MSP": true}}'
+
+    define(run, DEFINITION, SHAPE, Path("/keys"))
+    assert waits == {"approveformyorg": "120s", "checkcommitreadiness": "", "commit": "120s"}
 
 
 def test_each_peer_endorses_the_commit() -> None:

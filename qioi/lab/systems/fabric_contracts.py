@@ -11,8 +11,10 @@ from pathlib import Path
 from qioi.lab.systems.fabric_shape import Peer, Shape
 from qioi.processes.errors import LabError
 
-#: Seconds that a peer has to hear of all approvals, on a host that may be busy.
+#: Seconds that a peer has to hear of all approvals, or of a block, on a host that may be busy.
 PATIENCE = 120.0
+#: Fabric's own commands wait for a block for 30 s.
+WAITING = ("--waitForEventTimeout", f"{PATIENCE:.0f}s")
 LIFECYCLE = ("lifecycle", "chaincode")
 #: Runs the command ``peer`` as the administrator of a peer's organisation, and gives what it prints. LabError.
 RunPeer = Callable[[Peer, Sequence[str]], str]
@@ -33,7 +35,7 @@ def define(run: RunPeer, definition: Definition, shape: Shape, keys: Path) -> No
     has not heard of its organisation's approval. ``keys`` is the folder that the peers' certificates are below.
     """
     for peer in shape.organisations:
-        run(peer, [*LIFECYCLE, "approveformyorg", "--package-id", definition.package, *definition.flags])
+        run(peer, [*LIFECYCLE, "approveformyorg", "--package-id", definition.package, *WAITING, *definition.flags])
     for peer in shape.peers:
         _wait_for_approvals(run, peer, definition)
     endorsers = [
@@ -41,7 +43,7 @@ def define(run: RunPeer, definition: Definition, shape: Shape, keys: Path) -> No
         for peer in shape.peers
         for word in ("--peerAddresses", peer.address, "--tlsRootCertFiles", str(keys / peer.tls_ca))
     ]
-    run(shape.peers[0], [*LIFECYCLE, "commit", *definition.flags, *endorsers])
+    run(shape.peers[0], [*LIFECYCLE, "commit", *WAITING, *definition.flags, *endorsers])
 
 
 def _wait_for_approvals(run: RunPeer, peer: Peer, definition: Definition) -> None:
