@@ -79,12 +79,15 @@ def ask(address: str, path: str, patience: float = PATIENCE) -> str | None:
 
 
 def refuse_busy_ports(network: Network) -> None:
-    """Raise if another program listens at a node's address, because its answer would pass for the node's."""
+    """LabError if a node's address has no such port, or another program's answer there would pass for the node's."""
     for node in network.nodes:
         for address in filter(None, (node.address, node.operations)):
             host, _, port = address.rpartition(":")
             try:
                 socket.create_server((host, int(port))).close()
+            except OverflowError:
+                why = f"{node.name} would need port {port}, 65535 is the last; `--base-port` moves all ports"
+                raise LabError(why) from None
             except OSError as error:
                 why = os.strerror(error.errno or 0)
                 raise LabError(f"{node.name} cannot have {address}: {why}; `--base-port` moves all ports") from error

@@ -96,3 +96,10 @@ def test_what_keeps_a_network_from_being_used_is_said_with_the_ends_of_the_logs_
         f"{one}'s log ends:" for one in ("orderer", "broker", "replica")
     ]
     assert lines[-5:] == [f"replica line {number}" for number in range(4, 9)]
+
+
+@pytest.mark.parametrize("port", ["65536", "70000"])
+def test_a_port_beyond_the_last_is_refused(tmp_path: Path, port: str) -> None:
+    """As of a database of many nodes, or of a Fabric, at `--base-port 65000`."""
+    with pytest.raises(LabError, match=f"^peer0 would need port {port}, 65535 is the last; `--base-port` moves all"):
+        readiness.refuse_busy_ports(network(tmp_path, f"127.0.0.1:{port}"))
