@@ -132,7 +132,7 @@ class Group:
         """List the processes in the group, in any of its mounts; empty when the group is gone."""
         found: set[int] = set()
         for file in self.procs_files:
-            with contextlib.suppress(FileNotFoundError, OSError):
+            with contextlib.suppress(OSError):
                 found.update(int(pid) for pid in file.read_text(encoding="utf-8").split())
         return tuple(sorted(found - {0}))
 
