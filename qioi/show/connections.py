@@ -157,21 +157,21 @@ class Service:
                 self._take(connection)
 
     def _accept(self) -> None:
-        """Accept the clients that wait."""
+        """Accept one client. Those that also wait are let in after the rest: others may connect faster than that."""
         try:
-            while True:
-                client, _ = self._listener.accept()
-                descriptor = client.fileno()
-                self._connections[descriptor] = Connection(client)
-                self._events.register(client, select.POLLIN)
-                if len(self._connections) + len(self._waiting) > CONNECTIONS:
-                    self._make_room()
-                self._attend(descriptor)  # most ask at once
+            client, _ = self._listener.accept()
         except BlockingIOError:
             return
         except OSError:  # this process may open no more files
             log.debug("a client could not be let in", exc_info=True)
             self._make_room()
+            return
+        descriptor = client.fileno()
+        self._connections[descriptor] = Connection(client)
+        self._events.register(client, select.POLLIN)
+        if len(self._connections) + len(self._waiting) > CONNECTIONS:
+            self._make_room()
+        self._attend(descriptor)  # most ask at once
 
     def _make_room(self) -> None:
         """Hang up on the client that came first, or else on the last that waits for its turn."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from waiting import PATIENCE
+from waiting import PATIENCE, until
 
 import qioi.show.connections
 from qioi.show.connections import CONNECTIONS, Service
@@ -134,3 +134,33 @@ def test_a_slow_reader_has_its_whole_answer(service: Service) -> None:
     with connect(service) as client:
         client.sendall(b"GET /status HTTP/1.0\r\n\r\n")
         assert client.makefile("rb").read().endswith(b"\r\n\r\n" + LONG)
+
+
+class Besieged(socket.socket):
+    """A listener at which somebody connects again and again: a new client has come each time that one is let in."""
+
+    def __init__(self) -> None:
+        super().__init__(socket.AF_INET, socket.SOCK_STREAM)
+        self.bind(("127.0.0.1", 0))
+        self.listen()
+        self.others = [socket.create_connection(self.getsockname())]  # never let in: there is always one that waits
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if len(self.others) > 10:
+            raise BlockingIOError
+        client, other = socket.socketpair()
+        self.others.append(other)
+        return client, None
+
+
+def test_a_service_also_rests_after_letting_a_client_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody on the host may connect, and the daemon may have real-time priority. The rest ends with the service."""
+    monkeypatch.setattr(qioi.show.connections, "REST", 1e7)  # hours
+    with Besieged() as listener, ExitStack() as stack:
+        service = Service(listener, "metrics", lambda _: b"", lambda _: True)
+        until(lambda: len(listener.others) > 1)
+        service.close()
+        for one in listener.others:
+            stack.enter_context(one)
+        assert not service._thread.is_alive()
+        assert len(listener.others) == 2
