@@ -15,6 +15,8 @@ import yaml
 LARGEST = 2**63 - 1
 #: The most levels of a document, and the most values in it with its aliases written out.
 DEEPEST, MOST_VALUES = 100, 100_000
+#: The tag of a key ``<<``.
+MERGE = "tag:yaml.org,2002:merge"
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -39,20 +41,30 @@ class StrictLoader(yaml.SafeLoader):
             raise refusal(node, f"{say(node)} holds half of a character")
         return value
 
-    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice: YAML says that keys are unique, PyYAML silently takes the last one."""
-        if not isinstance(node, yaml.MappingNode):
-            raise misfit(node)
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for key in (key for key, count in Counter(keys).items() if count > 1):
-            raise refusal(node, f"key {key!r} stands twice")
-        return super().construct_mapping(node, deep)
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Put merged keys before a mapping's own, and of several merges the first one's last: the last of a key counts.
+
+        PyYAML 6.0.4 has neither order right: https://yaml.org/type/merge.html.
+        """
+        merged, own = [], []
+        for key, value in node.value:
+            if key.tag != MERGE:
+                own.append((key, value))
+                continue
+            for source in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):
+                if not isinstance(source, yaml.MappingNode):
+                    raise refusal(source, f"{say(source)} is no mapping to merge")
+                self.flatten_mapping(source)
+                merged += source.value
+        node.value = merged + own
 
 
 def measure(node: yaml.Node, known: dict[int, tuple[int, int] | None]) -> tuple[int, int]:
-    """Give a node's number of values, with its aliases written out, and its levels. MarkedYAMLError: there is no end.
+    """Give a node's number of values, with its aliases written out, and its levels.
 
-    ``known`` are the nodes that were measured, by id; ``None`` is one that is being measured.
+    ``known`` are the nodes that were measured, by id; ``None`` is one that is being measured. MarkedYAMLError: there is
+    no end, or a key stands twice, of which PyYAML silently takes the last. When values are made, merged keys stand in a
+    mapping, too.
     """
     if id(node) in known:
         its = known[id(node)]
@@ -60,6 +72,8 @@ def measure(node: yaml.Node, known: dict[int, tuple[int, int] | None]) -> tuple[
             raise refusal(node, "an alias stands within what it names")
         return its
     known[id(node)] = None
+    if (twice := repeated(node)) is not None:
+        raise refusal(node, f"key {twice!r} stands twice")
     values, levels = 1, 0
     for inner in parts(node):
         its = measure(inner, known)
@@ -75,6 +89,13 @@ def parts(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [one for pair in node.value for one in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def repeated(node: yaml.Node) -> str | None:
+    """Find a key of a mapping that stands twice in it."""
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    keys = Counter(key.value for key, _ in pairs if isinstance(key, yaml.ScalarNode))
+    return next((key for key, count in keys.items() if count > 1), None)
 
 
 def refusal(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:

@@ -130,6 +130,24 @@ def test_names_as_long_as_they_may_be(tmp_path: Path) -> None:
     assert load_config(path).components[0].cgroup == one["cgroup"]
 
 
+@pytest.mark.parametrize("key", ["k", "threshold"])
+def test_a_key_beside_a_merge_wins_also_where_its_mapping_is_merged_again(tmp_path: Path, key: str) -> None:
+    """PyYAML 6.0.4 mistakes keys of one character. Of several merges the first one wins."""
+    path = tmp_path / "file.yaml"
+    path.write_text(
+        f"a: &a {{{key}: 1, other: 1}}\nb: &b {{<<: *a, {key}: 2}}\nc: {{<<: *b, other: 3}}\n"
+        f"d: {{<<: [*b, *a]}}\ne: {{<<: [*a, *b]}}\nf: *b\n"
+    )
+    assert read_yaml(path) == {
+        "a": {key: 1, "other": 1},
+        "b": {key: 2, "other": 1},
+        "c": {key: 2, "other": 3},
+        "d": {key: 2, "other": 1},
+        "e": {key: 1, "other": 1},
+        "f": {key: 2, "other": 1},
+    }
+
+
 #: Pieces of which small documents are made, most of them bad.
 pieces = st.lists(
     st.sampled_from([
