@@ -30,6 +30,9 @@ MAX_GAIN = 1000
 #: What a policy may say; the first is what it says by leaving it out.
 LAWS, BEYOND = ("adaptive", "proportional"), ("neighbours", "ledger")
 
+#: The reason of a policy whose channel another one has, which its message names.
+CHANNEL_TAKEN = "ChannelTaken"
+
 #: The selector for each role. Brokers belong to the orderers, like in the paper. Roles that support peers have none.
 SELECTORS = {
     Role.PEER: "peers",
@@ -112,7 +115,7 @@ def judge(objects: Iterable[Object], read: Callable[[Object], Judged] = read_obj
         verdict = read(one)
         if verdict.accepted and verdict.key in taken:
             why = f"channel {verdict.channel} is {taken[verdict.key]}'s: accepted is one policy for each channel"
-            verdict = refuse(one, "ChannelTaken", why)
+            verdict = refuse(one, CHANNEL_TAKEN, why)
         elif verdict.accepted:
             taken[verdict.key] = verdict.name
         judged.append(verdict)
@@ -257,7 +260,7 @@ def slim_policy(one: Object) -> Object:
 
 
 #: What is read of the parts of a status: that the verdict is there, whose decision was the last, and nodes' reports.
-_READ_OF_CONDITIONS = ("type", "status", "reason", "observedGeneration", "lastTransitionTime")
+_READ_OF_CONDITIONS = ("type", "status", "reason", "message", "observedGeneration", "lastTransitionTime")
 _READ_OF_DECISION = ("time", "node")
 _READ_OF_NODES = ("name", "observedAt", "throughput", "commitAgeSeconds", "interference")
 

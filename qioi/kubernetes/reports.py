@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from qioi.kubernetes.policies import API_VERSION, KIND, Judged
+from qioi.kubernetes.policies import API_VERSION, CHANNEL_TAKEN, KIND, Judged
 from qioi.show.snapshot import ChannelState, ComponentState
 
 #: Least seconds between two writes to one policy.
@@ -332,10 +332,15 @@ def without_components(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settled(judged: Judged) -> bool:
-    """Whether the object already has the condition that a node could add."""
+    """Whether the object already has the condition that a node could add.
+
+    Of messages only one that names another policy counts: nodes of two versions may have other words for the rest, and
+    would write over each other's.
+    """
     now = condition(judged, 0.0)
+    telling = ("message",) if judged.reason == CHANNEL_TAKEN else ()
     return any(
-        all(known.get(key) == now[key] for key in ("type", "status", "reason", "observedGeneration"))
+        all(known.get(key) == now[key] for key in ("type", "status", "reason", "observedGeneration", *telling))
         for known in (judged.status or {}).get("conditions") or ()
     )
 

@@ -10,7 +10,7 @@ from k8s_objects import policy_object
 from msgspec.structs import replace
 
 from qioi.controller.levels.placement import Placement
-from qioi.kubernetes.policies import Judged, judge
+from qioi.kubernetes.policies import Judged, judge, slim_policy
 from qioi.kubernetes.policy_watch import Looks
 from qioi.kubernetes.remote import FORGET, FRESH, Reports
 from qioi.kubernetes.reports import (
@@ -25,6 +25,7 @@ from qioi.kubernetes.reports import (
     Said,
     Sight,
     body,
+    condition,
     due,
     due_verdict,
     is_active,
@@ -147,6 +148,25 @@ def test_a_verdict_that_does_not_come_is_added_again_rarely_and_another_soon() -
     refused = judged(selectors={"peers": {"matchExpressions": [{"key": "a", "operator": "Never"}]}})
     assert due_verdict(refused, before, PAUSE - 1, WALL) is None
     assert due_verdict(refused, before, PAUSE, WALL) is not None
+
+
+def test_a_refused_policy_names_the_one_that_has_its_channel_now() -> None:
+    """Which one that is changes while the refused policy stays as it is."""
+    first, second, refused = (policy_object(name, age=age) for name, age in (("a", 9), ("b", 5), ("c", 1)))
+    before = condition(judge([first, second, refused])[2], WALL)
+    assert before["message"].startswith("channel payments is a's:")
+    kept = slim_policy({**refused, "status": {"conditions": [before]}})
+    assert due_verdict(judge([first, second, kept])[2], None, 0.0, WALL) is None
+    new = due_verdict(judge([second, kept])[1], None, 0.0, WALL + 500)
+    assert new is not None
+    (after,) = new["status"]["conditions"]
+    assert after == {**before, "message": before["message"].replace("a's", "b's")}
+
+
+def test_other_words_for_a_verdict_are_no_reason_to_write_it_again() -> None:
+    """Else nodes of two versions would write over each other's, again and again."""
+    known = {**condition(judged(), WALL), "message": "by another version"}
+    assert due_verdict(judged({"conditions": [known]}), None, 0.0, WALL) is None
 
 
 def test_what_a_killed_daemon_of_this_node_left_is_removed() -> None:
