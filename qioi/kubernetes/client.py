@@ -66,7 +66,7 @@ class TooLargeError(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The address of an API server, and the identity.
+    """The address of an API server, which may have a path before the API's own, and the identity.
 
     Both files change: the token's is read for every request, the authority's for every new connection.
     """
@@ -94,6 +94,7 @@ class Api:
             raise ApiError(f"server {access.server!r}: accepted is a URL such as https://10.96.0.1:443")
         self._secure, self._host = address.scheme == "https", address.hostname
         self._port = address.port or (443 if self._secure else 80)
+        self._root = address.path.rstrip("/")
         try:
             self._trust = Trust(access.ca) if self._secure else None
         except TrustError as error:
@@ -116,7 +117,7 @@ class Api:
 
         ``kind`` is the media type of the body, or, without a body, of the answer.
         """
-        where = f"{path}?{urlencode(query)}" if query else path
+        where = f"{self._root}{path}?{urlencode(query)}" if query else f"{self._root}{path}"
         data = None if body is None else json.dumps(body).encode()
         with self._lock:
             with self._turn:
@@ -188,7 +189,7 @@ class Api:
 
     def watch(self, path: str, query: Mapping[str, str]) -> Watch:
         """Begin to follow changes. ApiError."""
-        where = f"{path}?{urlencode({**query, 'watch': 'true', 'allowWatchBookmarks': 'true'})}"
+        where = f"{self._root}{path}?{urlencode({**query, 'watch': 'true', 'allowWatchBookmarks': 'true'})}"
         headers, connection = self._headers(), self._connection(self._left())
         try:
             connection.request("GET", where, headers=headers)

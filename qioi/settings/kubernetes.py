@@ -10,8 +10,8 @@ from qioi.settings.sections import File, Strict, absolute, inside_the_mount, is_
 
 
 def server_url(url: str) -> str:
-    """Accept an API server's address."""
-    if not is_web_address(url):
+    """Accept an API server's address, with a path where it stands behind a proxy. Queries are each request's own."""
+    if not is_web_address(url) or "?" in url or "#" in url:
         raise ValueError("accepted is a URL such as https://10.96.0.1:443")
     return url.rstrip("/")
 

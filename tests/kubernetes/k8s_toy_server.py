@@ -42,13 +42,13 @@ class Quiet(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[Api]:
-    """Serve by this handler. It ends with the test, also with one that fails."""
+def answering(handler: type[BaseHTTPRequestHandler], root: str = "") -> Iterator[Api]:
+    """Serve by this handler, the API below ``root``. It ends with the test, also with one that fails."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            with closing(Api(Access(f"http://127.0.0.1:{http.server_port}"))) as api:
+            with closing(Api(Access(f"http://127.0.0.1:{http.server_port}{root}"))) as api:
                 yield api
         finally:
             http.shutdown()

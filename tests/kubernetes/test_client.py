@@ -33,6 +33,27 @@ def test_a_token_that_cannot_be_read_is_named(content: bytes | None, why: str, t
         assert not api.requests
 
 
+@pytest.mark.parametrize("root", ["", "/", "/k8s/clusters/c-m-abc", "/k8s/clusters/c-m-abc/"])
+def test_a_server_below_a_path_is_asked_there(root: str) -> None:
+    """A proxy in front of many clusters would have the token, and answer for another one."""
+    asked: list[str] = []
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.answer({})
+
+        def do_PATCH(self) -> None:
+            self.do_GET()
+
+    with answering(Answer, root) as api:
+        api.list(PATH, {"a": "b"})
+        api.apply_status(f"{PATH}/x", {}, "qioi")
+        api.watch(PATH, {}).close()
+    root = root.rstrip("/")
+    assert [one.partition("?")[0] for one in asked] == [f"{root}{PATH}", f"{root}{PATH}/x/status", f"{root}{PATH}"]
+
+
 def test_a_watch_that_does_not_begin_is_not_waited_for_as_one_that_has(monkeypatch: pytest.MonkeyPatch) -> None:
     waited = threading.Event()
 

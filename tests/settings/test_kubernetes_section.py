@@ -33,6 +33,8 @@ def test_nothing_has_to_be_said_in_a_pod(tmp_path: Path) -> None:
     [
         ({"nodes": "a"}, "kubernetes.nodes: unknown key: accepted are node, server, ca, token, cgroup_root, logs"),
         ({"server": "10.0.0.1"}, "accepted is a URL such as https://10.96.0.1:443"),
+        ({"server": "https://a:1/k8s?cluster=b"}, "accepted is a URL such as https://10.96.0.1:443"),
+        ({"server": "https://a:1/#k8s"}, "accepted is a URL such as https://10.96.0.1:443"),
         ({"node": ""}, "kubernetes.node"),
         ({"logs": "pods"}, 'kubernetes.logs: "pods": accepted is an absolute path'),
         ({"cgroup_root": "../.."}, 'kubernetes.cgroup_root: "../..": accepted is a path below the CPU controller'),
@@ -70,6 +72,10 @@ def test_relative_files_are_beside_the_configuration(tmp_path: Path) -> None:
     section = load_config(tmp_path / "qioi.yaml").kubernetes
     assert section is not None
     assert (section.ca, section.token) == (str(tmp_path / "ca.crt"), "/run/token")
+
+
+def test_a_server_may_stand_below_a_path() -> None:
+    assert KubernetesConfig(server="https://a/k8s/clusters/b/").server == "https://a/k8s/clusters/b"
 
 
 def test_who_this_node_is_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
