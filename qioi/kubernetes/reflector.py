@@ -60,6 +60,7 @@ class Reflector:
         self._stop = threading.Event()
         self._synced = threading.Event()
         self._watch: Watch | None = None
+        self._lasted = 0.0  # seconds from the begin of the session's stream to its end, be it an error; 0: none began
         self._thread = threading.Thread(target=self._run, name=f"qioi-{path.rsplit('/', 1)[-1]}", daemon=True)
         #: Why the copy may be outdated; ``None`` while changes are followed.
         self.problem: str | None = NOT_ASKED
@@ -101,11 +102,9 @@ class Reflector:
     def _run(self) -> None:
         pause = RETRY
         while not self._stop.is_set():
-            problem, wait, began = None, 0.0, time.monotonic()
+            problem, wait, self._lasted = None, 0.0, 0.0
             try:
                 self._session()
-                if time.monotonic() - began > RETRY_MAX:
-                    pause = RETRY  # the server ends every stream after some minutes
             except ApiError as error:
                 wait = error.wait
                 if error.status == GONE:
@@ -118,6 +117,8 @@ class Reflector:
             if problem and not self._stop.is_set():
                 self.problem = outdated(problem)
                 self._tell_problem()
+            if self._lasted > RETRY_MAX:
+                pause = RETRY  # the server ends every stream after some minutes
             self._stop.wait(wait + pause * random.uniform(0.5, 1.5))
             pause = min(RETRY_MAX, pause * 2)
 
@@ -137,6 +138,7 @@ class Reflector:
         watch = self._watch = self._api.watch(
             self._path, {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
         )
+        begun = time.monotonic()
         try:
             if self._stop.is_set():
                 return  # it was stopped before there was a stream that could be closed
@@ -149,6 +151,7 @@ class Reflector:
             if not self._stop.is_set():
                 raise
         finally:
+            self._lasted = time.monotonic() - begun
             watch.close()
             self._watch = None
 

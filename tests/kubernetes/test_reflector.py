@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -24,6 +23,7 @@ from qioi.kubernetes.reflector import Reflector
 PATH = "/api/v1/pods"
 LIST = {"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"namespace": "a", "name": "b", "uid": "c"}}]}
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+GONE_LINE = json.dumps(GONE).encode() + b"\n"
 
 
 @contextmanager
@@ -53,14 +53,39 @@ class Pauses(threading.Event):
         return super().wait(timeout)
 
 
-@pytest.mark.parametrize("stream", [b"", json.dumps(GONE).encode() + b"\n"], ids=["ended at once", "always too old"])
-def test_a_server_that_ends_every_stream_is_not_asked_all_the_time(
-    stream: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each pause is twice as long as the one before, give or take half of it."""
+class Hours:
+    """A clock that goes on by an hour each time that somebody is said to have taken so long."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def go_on(self, *_: object) -> None:
+        self.now += 3600.0
+
+
+@pytest.fixture
+def hours(monkeypatch: pytest.MonkeyPatch) -> Hours:
+    clock = Hours()
+    monkeypatch.setattr(qioi.kubernetes.reflector, "time", clock)
     monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
     monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY_MAX", 600.0)
-    with server(lambda: stream) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
+    return clock
+
+
+@pytest.mark.parametrize("stream", [b"", GONE_LINE], ids=["ended at once", "always too old"])
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_server_that_ends_every_stream_is_not_asked_all_the_time(stream: bytes, slow: bool, hours: Hours) -> None:
+    """Each pause is twice as long as the one before, give or take half of it, however long a stream takes to begin."""
+
+    def watched() -> bytes:
+        if slow:
+            hours.go_on()
+        return stream
+
+    with server(watched) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
         stop = reflector._stop = Pauses()
         reflector.start()
         until(lambda: len(stop.begun) > 2)
@@ -69,19 +94,16 @@ def test_a_server_that_ends_every_stream_is_not_asked_all_the_time(
         assert reflector.problem is None
 
 
-def test_after_a_stream_that_has_lasted_the_next_one_begins_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.001)
-    monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY_MAX", 0.05)
-
-    def last() -> bytes:
-        time.sleep(0.1)
-        return b""
-
-    with server(last) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
+@pytest.mark.parametrize("end", [b"", GONE_LINE, b"no change\n"], ids=["ended", "too old", "broken"])
+def test_after_a_stream_that_has_lasted_the_next_one_begins_soon(end: bytes, hours: Hours) -> None:
+    """Each change takes an hour to come."""
+    change = {"type": "MODIFIED", "object": {"metadata": {"name": "b", "resourceVersion": "8"}}}
+    stream = json.dumps(change).encode() + b"\n" + end
+    with server(lambda: stream) as api, closing(Reflector(api, PATH, {}, hours.go_on)) as reflector:
         stop = reflector._stop = Pauses()
         reflector.start()
         until(lambda: len(stop.begun) > 2)
-        assert max(stop.begun) <= 0.0015
+        assert max(stop.begun[:3]) <= 0.015
 
 
 def refuse(*_: object) -> None:
@@ -144,7 +166,6 @@ def test_a_server_that_wants_to_be_left_alone_is_asked_for_no_policies(monkeypat
         assert "429" in str(watch.problem)
 
 
-GONE_LINE = json.dumps(GONE).encode() + b"\n"
 BUSY = ApiError("GET /api/v1/pods: 504 request timed out", 504)
 FIRST = {"a": "b", "resourceVersion": "0"}
 
@@ -222,7 +243,7 @@ def test_a_change_that_is_too_large_to_be_read_is_listed(monkeypatch: pytest.Mon
 
 def test_a_version_that_is_too_old_is_listed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
-    streams = iter([json.dumps(GONE).encode() + b"\n"])
+    streams = iter([GONE_LINE])
     with server(lambda: next(streams, b"")) as api, closing(Reflector(api, PATH, {}, lambda _: None)) as reflector:
         reflector.start()
         until(lambda: reflector.relists == 2)
