@@ -20,6 +20,7 @@ from demo_k8s import MANIFESTS
 from demo_k8s.__main__ import logs_of_a_failure
 from demo_k8s.cluster import age, best_effort, on_the_nodes_network, read_log, unwrap
 from demo_k8s.control_plane import Processes, run, until
+from demo_k8s.host import hierarchies
 from demo_k8s.images import daemon_image, ledger_image, sysbench_image
 from demo_k8s.ledger import on_loopback
 from rich.console import Console
@@ -145,6 +146,19 @@ def test_manifests_are_adapted_to_a_node_without_a_pod_network() -> None:
         assert all(v["emptyDir"] == {"medium": "Memory"} for v in spec.get("volumes", ()) if "emptyDir" in v)
     assert on_loopback("orderer-0.ledger:17000") == "127.0.0.1:17000"
     assert on_loopback("") == ""
+
+
+@pytest.mark.parametrize(
+    ("there", "roots"),
+    [(["cpu/tasks", "memory/tasks", "unified/cgroup.controllers"], ["cpu", "memory"]),
+     (["cgroup.controllers", "cpu.stat", "user.slice/cpu.weight"], ["."])],
+    ids=["v1", "v2"],
+)  # fmt: skip
+def test_where_another_nodes_groups_are_made(there: list[str], roots: list[str], tmp_path: Path) -> None:
+    for file in (tmp_path / one for one in there):
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+    assert sorted(hierarchies(tmp_path)) == [tmp_path / one for one in roots]
 
 
 def test_a_programs_failure_is_told_with_what_it_said() -> None:

@@ -36,6 +36,13 @@ SYSCTLS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/pa
 PATIENCE = 20.0
 
 
+def hierarchies(mount: Path = CGROUPS) -> list[Path]:
+    """Give the root of each tree of control groups that a kubelet uses: version 2's only one, or all of version 1."""
+    if (mount / "cgroup.controllers").exists():
+        return [mount]
+    return [one for one in mount.iterdir() if one.name != "unified"]
+
+
 def taken() -> str | None:
     """Say in one line why no node can be started on this machine; ``None`` if it can."""
     for one in recorded():

@@ -17,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 
 from demo_k8s.control_plane import ControlPlane, Processes, run, until
-from demo_k8s.host import CGROUPS, LOGS, Footprint
+from demo_k8s.host import LOGS, Footprint, hierarchies
 from demo_k8s.images import ARCHITECTURE
 from demo_k8s.tools import path
 from qioi.processes.errors import LabError
@@ -163,7 +163,7 @@ class Node:
         if self._first:
             self.plane.start()
         else:
-            for hierarchy in (one for one in CGROUPS.iterdir() if one.name != "unified"):
+            for hierarchy in hierarchies():
                 (hierarchy / self.root).mkdir(exist_ok=True)
         address = own_address()
         self._start_containerd()
