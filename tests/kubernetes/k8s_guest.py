@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from demo_k8s.control_plane import GUESTS_HOST, ControlPlane, until
-from demo_k8s.node import IMAGES, LOOPBACK, PAUSE, build_program, image_archive
+from demo_k8s.images import write_image
+from demo_k8s.node import IMAGES, LOOPBACK, PAUSE, build_program
 from demo_k8s.tools import path
 from guest_machine import Guest, UnavailableError, command_disk
 from k8s_node import Pods
@@ -109,11 +110,10 @@ def node_of_v2(plane: ControlPlane, folder: Path) -> Iterator[NodeOfV2]:
         file = folder / name.replace("/", "-")
         file.write_text(text)
         files[f"k8s/{name}"] = file
-    images = [(name, {"program": program}, entry) for name, entry in IMAGES]
-    images.append((PLUGIN, {"qioi-nri": build_plugin(folder)}, ["/qioi-nri"]))
+    images = [(name, {"/program": program}, entry) for name, entry in IMAGES]
+    images.append((PLUGIN, {"/qioi-nri": build_plugin(folder)}, ["/qioi-nri"]))
     for number, (name, content, entry) in enumerate(images):
-        archive = image_archive(folder, name, content, entry)
-        files[f"k8s/images/{number}.tar"] = archive.rename(folder / f"{number}.tar")
+        files[f"k8s/images/{number}.tar"] = write_image(folder / f"{number}.tar", name, content, entry)
     disk = command_disk(folder, COMMAND, files, 500)
     with guest.booted(disk, processors=2, megabytes=2560, network=True) as process:
         assert process.stdin is not None

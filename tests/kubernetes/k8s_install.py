@@ -15,7 +15,8 @@ import pytest
 import yaml
 from demo_k8s.control_plane import ControlPlane, lacking, until
 from demo_k8s.host import taken
-from demo_k8s.node import WORK, image_archive
+from demo_k8s.images import write_image
+from demo_k8s.node import WORK
 from demo_k8s.tools import NRI_TOOLS, TOOLS, path
 from k8s_node import Node
 from k8s_nri import PLUGIN, build_plugin
@@ -49,8 +50,8 @@ def whole_node(port: int, *, nri: bool = False) -> Iterator[Node]:
     try:
         node.start()
         if nri:
-            files = {"qioi-nri": build_plugin(folder)}
-            node.import_image(image_archive(folder, PLUGIN, files, ["/qioi-nri"]))
+            files = {"/qioi-nri": build_plugin(folder)}
+            node.import_image(write_image(folder / "plugin.tar", PLUGIN, files, ["/qioi-nri"]))
         until(lambda: node.plane.kubectl("get", "sa", "-n", "default", "-o", "name"), "accounts are made")
         yield node
     finally:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from demo_k8s.control_plane import Processes, until
 from demo_k8s.host import CPU, kill, members, remove_groups
-from demo_k8s.node import PAUSE, build_program, image_archive
+from demo_k8s.images import write_image
+from demo_k8s.node import PAUSE, build_program
 from demo_k8s.tools import path
 
 from qioi.discovery.nri_records import Plugin
@@ -69,7 +70,7 @@ stream_server_port = "0"
         self.start_plugin(build_plugin(self.folder))  # before containerd: it waits for it
         self.start_containerd()
         program = build_program(self.folder)
-        archive = image_archive(self.folder, PAUSE, {"program": program}, ["/program"])
+        archive = write_image(self.folder / "image.tar", PAUSE, {"/program": program}, ["/program"])
         self._ctr("-n", "k8s.io", "images", "import", archive)
 
     def start_plugin(self, binary: Path) -> None:

@@ -24,7 +24,10 @@ from qioi.interference import sysbench_binary
 from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
 
-LEDGER_IMAGE, SYSBENCH_IMAGE, DAEMON_IMAGE = "qioi-ledger:0.2.0.dev0", "qioi-sysbench:0.2.0.dev0", "qioi:0.2.0.dev0"
+#: The names that manifests have, as engines write them out.
+LEDGER_IMAGE, SYSBENCH_IMAGE, DAEMON_IMAGE = (
+    f"docker.io/library/{name}:0.2.0.dev0" for name in ("qioi-ledger", "qioi-sysbench", "qioi")
+)
 #: A library as ldd(1) shows it: `libm.so.6 => /lib/…/libm.so.6 (0x…)` or `/lib64/ld-linux-x86-64.so.2 (0x…)`.
 _LIBRARY = re.compile(r"(?:=> )?(/\S+) \(0x")
 #: This machine's architecture, as images name it.
@@ -59,7 +62,7 @@ def write_image(
         "config": {"Entrypoint": list(entry), "Env": [f"{key}={value}" for key, value in variables.items()]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest.hexdigest()}"]},
     }
-    manifest = [{"Config": "config.json", "RepoTags": [f"docker.io/library/{name}"], "Layers": ["layer.tar"]}]
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
     with tarfile.open(archive, "w") as tar:
         tar.add(layer, "layer.tar")
         for member, document in (("config.json", config), ("manifest.json", manifest)):

@@ -8,17 +8,14 @@ host's addresses stay as they are.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import tarfile
 import time
-from io import BytesIO
 from pathlib import Path
 
 from demo_k8s.control_plane import ControlPlane, Processes, run, until
 from demo_k8s.host import LOGS, Footprint, hierarchies
-from demo_k8s.images import ARCHITECTURE
+from demo_k8s.images import write_image
 from demo_k8s.tools import path
 from qioi.processes.errors import LabError
 
@@ -95,35 +92,6 @@ def build_program(folder: Path) -> Path:
     return source / "program"
 
 
-def image_archive(
-    folder: Path, name: str, files: dict[str, Path], entry: list[str], folders: tuple[str, ...] = ()
-) -> Path:
-    """Write an image FROM scratch as a Docker archive, which containerd imports."""
-    layer = folder / "layer.tar"
-    with tarfile.open(layer, "w") as tar:
-        for one in folders:
-            info = tarfile.TarInfo(one)
-            info.type, info.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(info)
-        for target, source in files.items():
-            tar.add(source, target)
-    digest = hashlib.sha256(layer.read_bytes()).hexdigest()
-    config = json.dumps({
-        "architecture": ARCHITECTURE, "os": "linux", "config": {"Entrypoint": entry, "Env": ["PATH=/usr/bin:/bin"]},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-    }).encode()  # fmt: skip
-    manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
-    archive = folder / "image.tar"
-    with tarfile.open(archive, "w") as tar:
-        tar.add(layer, "layer.tar")
-        for member, content in (("config.json", config), ("manifest.json", manifest)):
-            info = tarfile.TarInfo(member)
-            info.size = len(content)
-            tar.addfile(info, BytesIO(content))
-    layer.unlink()
-    return archive
-
-
 def own_address() -> str:
     """Give an address of this machine that is not a loopback one: the kubelet wants such."""
     text = run(["ip", "-j", "-4", "addr", "show", "scope", "global"])
@@ -169,7 +137,7 @@ class Node:
         self._start_containerd()
         program = build_program(self.folder)
         for name, entry in IMAGES:
-            self.import_image(image_archive(self.folder, name, {"program": program}, entry))
+            self.import_image(write_image(self.folder / "image.tar", name, {"/program": program}, entry))
         (self.folder / "kubelet.yaml").write_text(json.dumps({
             "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "address": address, "port": self.port + 5, "healthzPort": self.port + 6, "readOnlyPort": 0,
