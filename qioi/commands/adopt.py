@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from qioi.commands.completion import components
-from qioi.commands.failing import fail
-from qioi.commands.options import config_option, socket_of, socket_option
-from qioi.show.http import RefusedError, UnreachableError, request_json
+from qioi.commands.options import config_option, socket_option
+from qioi.commands.ordering import order
 
 
 @click.command()
@@ -21,8 +20,4 @@ def command(name: str, config: Path | None, socket: Path | None) -> None:
 
     The share that it has now is its original from then on: the daemon goes back to that one.
     """
-    try:
-        answer = request_json(socket or socket_of(config), "POST", "/adopt", {"component": name})
-    except (UnreachableError, RefusedError) as error:
-        fail(str(error))
-    click.echo(answer["message"])
+    order("/adopt", {"component": name}, config, socket)

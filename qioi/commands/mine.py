@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from qioi.commands.completion import foreigners
-from qioi.commands.failing import fail
-from qioi.commands.options import config_option, socket_of, socket_option
-from qioi.show.http import RefusedError, UnreachableError, request_json
+from qioi.commands.options import config_option, socket_option
+from qioi.commands.ordering import order
 
 
 @click.command()
@@ -22,8 +21,4 @@ def command(group: str, config: Path | None, socket: Path | None) -> None:
     `qioi status` names the foreign groups that use the most CPU time. It holds until the daemon's next start; the line
     that makes it last is printed.
     """
-    try:
-        answer = request_json(socket or socket_of(config), "POST", "/mine", {"group": group})
-    except (UnreachableError, RefusedError) as error:
-        fail(str(error))
-    click.echo(answer["message"])
+    order("/mine", {"group": group}, config, socket)

@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from qioi.commands.completion import channels
-from qioi.commands.failing import fail
-from qioi.commands.options import config_option, socket_of, socket_option
-from qioi.show.http import RefusedError, UnreachableError, request_json
+from qioi.commands.options import config_option, socket_option
+from qioi.commands.ordering import order
 
 
 @click.command()
@@ -23,9 +22,4 @@ def command(channel: str, tps: str, config: Path | None, socket: Path | None) ->
     It holds from the next period until the daemon's next start, or until a reloaded configuration says another
     threshold for the channel.
     """
-    query = {"channel": channel, "tps": tps}
-    try:
-        answer = request_json(socket or socket_of(config), "POST", "/threshold", query)
-    except (UnreachableError, RefusedError) as error:
-        fail(str(error))
-    click.echo(answer["message"])
+    order("/threshold", {"channel": channel, "tps": tps}, config, socket)
