@@ -24,7 +24,7 @@ from qioi.kubernetes.remote import ClusterChannels
 from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import DRY_RUN, NO_RIGHT, LastDecision, Row, Sight, is_active
 from qioi.kubernetes.resizer import Resizer
-from qioi.model import Component, OwnerKind
+from qioi.model import Component, Owner, OwnerKind
 from qioi.roster import Listing, Roster
 from qioi.settings.config import Config
 from qioi.show.cluster import KubernetesState, PodState
@@ -188,9 +188,16 @@ class ClusterRoster(Roster):
 
     def _pod_states(self, snapshot: Snapshot) -> dict[str, PodState]:
         """Give every component's pod, with the level and the means by which it is acted on."""
+        owners = {one.name: one.owner for one in self._view.components}
         return {
             one.name: PodState(
-                one.name, pod.namespace, pod.name, pod.main, pod.qos.value, level(one), self._means(one, pod).value
+                one.name,
+                pod.namespace,
+                pod.name,
+                pod.main,
+                pod.qos.value,
+                level(one),
+                self._means(pod, owners[one.name]).value,
             )
             for one in snapshot.components
             if (pod := self._view.pods.get(one.name)) is not None
@@ -230,12 +237,10 @@ class ClusterRoster(Roster):
         """Describe the actuator that was chosen."""
         return f"{self._chosen.means}: {self._chosen.text}"
 
-    def _means(self, state: ComponentState, pod: Pod) -> Means:
-        """Give the means by which a component is acted on."""
+    def _means(self, pod: Pod, owner: Owner | None) -> Means:
+        """Give the means by which a component is acted on, which has this owner."""
         if self._requests is not None and self._requests.moves(pod.uid):
             return Means.RESIZE
-        owners = {one.name: one.owner for one in self._view.components}
-        owner = owners[state.name]
         return Means.NRI if owner is not None and owner.kind == OwnerKind.NRI else Means.FILES
 
     def _state(self, pods: Mapping[str, PodState]) -> KubernetesState:
