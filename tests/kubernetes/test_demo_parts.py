@@ -174,8 +174,12 @@ def test_a_programs_failure_is_told_with_what_it_said() -> None:
 
 
 def test_what_is_waited_for_in_vain_is_named() -> None:
+    """As it is at the end of the wait."""
     with pytest.raises(LabError, match="in vain: the node is ready"):
         until(lambda: False, "the node is ready", 0)
+    missing: list[str] = []
+    with pytest.raises(LabError, match="in vain: peer0"):
+        until(lambda: missing.append("peer0"), lambda: missing[-1], 0)
 
 
 def test_the_logs_of_a_node_that_fails_are_kept(tmp_path: Path) -> None:

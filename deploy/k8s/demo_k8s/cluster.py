@@ -8,23 +8,20 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from demo_k8s.control_plane import run
+from demo_k8s.control_plane import run, until
 from qioi.kubernetes.cgroups import Layout, Qos, find_layout
 from qioi.lab.kubernetes_secrets import Document
 from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
 from qioi.processes.errors import LabError
 
 LOGS = Path("/var/log/pods")
-#: Seconds for pods to run, and for deleted objects to be gone.
-PATIENCE = 90.0
 #: Seconds that one call of kubectl may take.
 TIMEOUT = 120.0
 #: A line of a container's log: `TIME STREAM F|P TEXT`.
@@ -71,24 +68,15 @@ class Cluster:
                 pod.complain()
             return len([pod for pod in found if pod.running]) == count
 
-        wait_until(enough, lambda: f"{count} pods {selector} in {namespace}: " + "; ".join(map(str, found)))
+        until(enough, lambda: f"{count} pods {selector} in {namespace}: " + "; ".join(map(str, found)))
         return sorted(found, key=lambda pod: pod.name)
 
     def gone(self, namespace: str, selector: str) -> None:
         """Wait until every such pod is gone, those that are being deleted included."""
-        wait_until(
+        until(
             lambda: not self.run("get", "pods", "-n", namespace, "-l", selector, "-o", "name").strip(),
-            lambda: f"pods {selector} in {namespace} to end",
+            f"pods {selector} in {namespace} end",
         )
-
-
-def wait_until(happened: Callable[[], bool], what: Callable[[], str], patience: float = PATIENCE) -> None:
-    """Wait for something; LabError names it after ``patience`` seconds."""
-    deadline = time.monotonic() + patience
-    while not happened():
-        if time.monotonic() > deadline:
-            raise LabError(f"waited {patience:.0f} s in vain for {what()}")
-        time.sleep(0.25)
 
 
 @dataclass(frozen=True, slots=True)

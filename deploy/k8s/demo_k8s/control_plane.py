@@ -30,12 +30,12 @@ GUESTS_HOST = "10.0.2.2"
 ADMIN, MANAGER = "admin", "system:kube-controller-manager"
 
 
-def until(happened: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
-    """Wait for something; give what it gave. LabError names it after ``patience`` seconds."""
+def until(happened: Callable[[], Any], what: str | Callable[[], str], patience: float = PATIENCE) -> Any:
+    """Wait for something; give what it gave. LabError names it after ``patience`` seconds, as it is then."""
     deadline = time.monotonic() + patience
     while not (result := happened()):
         if time.monotonic() > deadline:
-            raise LabError(f"waited {patience:g} s in vain: {what}")
+            raise LabError(f"waited {patience:g} s in vain: {what if isinstance(what, str) else what()}")
         time.sleep(0.1)
     return result
 

@@ -20,8 +20,8 @@ from demo_k8s.cluster import (
     best_effort,
     groups_of,
     on_the_nodes_network,
-    wait_until,
 )
+from demo_k8s.control_plane import until
 from demo_k8s.objects import IS_SERVED
 from qioi.interference import Report, parse_reports
 from qioi.lab.kubernetes_secrets import Document, network_secrets
@@ -69,7 +69,7 @@ class Ledger:
             waiting[:] = [node for node in waiting if not serves(node)]
             return not waiting and not leaderless(network)
 
-        wait_until(ready, lambda: f"{', '.join(node.name for node in waiting) or 'an orderer that leads'}")
+        until(ready, lambda: f"{', '.join(node.name for node in waiting) or 'an orderer that leads'}")
         return network
 
     def _read(self, secrets: list[Document]) -> Network:
@@ -154,7 +154,7 @@ class LoadJob:
                 document.update(json.loads(self._pod.log("stdout")))
             return bool(document)
 
-        wait_until(written, lambda: f"the load's result; its log ends:\n{self._pod.log()[-500:]}", RESULT_PATIENCE)
+        until(written, lambda: f"the load's result; its log ends:\n{self._pod.log()[-500:]}", RESULT_PATIENCE)
         path.write_text(json.dumps(document, indent=1), encoding="utf-8")
         return parse_result(document, path)
 
@@ -244,7 +244,7 @@ class QiOi:
             cluster.run("apply", "-f", "-", text=policy)
             (self._pod,) = cluster.running(QIOI, "app.kubernetes.io/name=qioi", 1)
             self.group = groups_of([self._pod])[self._pod.name]
-            wait_until(lambda: "watching" in self._pod.log(), lambda: f"QiOi: {self._pod.log()[-500:]}", self.BEGIN)
+            until(lambda: "watching" in self._pod.log(), lambda: f"QiOi: {self._pod.log()[-500:]}", self.BEGIN)
         except BaseException:
             self._remove()
             raise
@@ -291,7 +291,7 @@ class QiOi:
                 log = self._pod.log() or log
             return not self._cluster.run("get", "pods", "-n", QIOI, "-o", "name").strip()
 
-        wait_until(ended, lambda: "QiOi to end")
+        until(ended, "QiOi ends")
         (self._directory / "daemon.log").write_text(log, encoding="utf-8")
         self._cluster.run("delete", "--ignore-not-found", "-f", "-", text=self._policy)
         self._cluster.delete(self._documents)
