@@ -162,5 +162,5 @@ def test_a_service_also_rests_after_letting_a_client_in(monkeypatch: pytest.Monk
         service.close()
         for one in listener.others:
             stack.enter_context(one)
-        assert not service._thread.is_alive()
+        until(lambda: not service._thread.is_alive())
         assert len(listener.others) == 2
