@@ -39,7 +39,7 @@ type words struct {
 	need    int // equal words; below 2 none are counted
 	run     *base
 	open    uint64              // the block that is not sealed
-	ours    map[uint64][]string // of it and the one before: the hash before the first transaction, then that after each
+	ours    map[uint64][]string // of it and, unless it was sealed before the start, the one before: the hash before the first transaction, then that after each
 	said    map[string]*speaker // by orderer
 	states  []reachedState      // not vouched for yet
 	vouched Position            // all before it is vouched for
@@ -149,7 +149,7 @@ func (w *words) decided(at Position) bool {
 func (w *words) say(orderer string, word Word) Judgement {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if word.Block+1 < w.open {
+	if _, known := w.ours[word.Block]; !known && word.Block < w.open {
 		return Unknown // for good: kept, it would keep those after it from being judged
 	}
 	s := w.said[orderer]

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -225,6 +226,17 @@ func TestWordsOfBlocksThatAreGone(t *testing.T) {
 	r.isNotTold(id, "b")
 	assert.Equal(t, Agrees, r.Say("b", now))
 	r.isTold(id, "b", Position{3, 0})
+}
+
+// TestWordsOfBlocksBeforeAStart keep none that come later from counting: this peer has their transactions' hashes no longer.
+func TestWordsOfBlocksBeforeAStart(t *testing.T) {
+	w := newWords(&base{}, &mark{Point: checkpoint.Point{Blocks: 5}, words: 2}, []string{"h1"})
+	now := Word{Position{5, 1}, "h1"}
+	for _, orderer := range []string{"a", "b"} {
+		assert.Equal(t, Unknown, w.say(orderer, Word{Position{4, 1}, "x"}))
+		assert.Equal(t, Agrees, w.say(orderer, now))
+	}
+	assert.Equal(t, now.Position, w.vouched)
 }
 
 // TestWhatWasToldIsStillSoWhenTheRunIsTakenBack: the orderer that was followed denies it, and it comes again in parts.
