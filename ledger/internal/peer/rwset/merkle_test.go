@@ -190,7 +190,16 @@ func TestWhatARangeMakesPeersReadIsBounded(t *testing.T) {
 }
 
 func TestASimulationReadsNoMoreResultsThanFabrics(t *testing.T) {
-	_, _, err := NewSimulator(stateOf(manyKeys(100_000)...).Snapshot()).Range("cc", "k", "l").Next(1_000_000)
+	sim := NewSimulator(stateOf(manyKeys(100_000)...).Snapshot())
+	q := sim.Range("cc", "k", "l")
+	entries, more, err := q.Next(1_000_000)
+	require.NoError(t, err)
+	require.True(t, more)
+	assert.Less(t, len(entries), 100_000)
+	assert.Equal(t, sim.snapshot.Scan("cc", entries[len(entries)-1].Key, "l", 2)[1].Key, q.NextKey())
+	_, err = sim.Encode()
+	require.NoError(t, err, "what it has read is within the bound")
+	_, _, err = q.Next(1)
 	assert.ErrorIs(t, err, ErrTooLarge)
 }
 

@@ -121,8 +121,8 @@ func (s *Simulator) Range(namespace, start, end string) *Query {
 	return q
 }
 
-// Next reads at most limit further entries. more reports whether others follow; only
-// when none do has the transaction seen the end of the range.
+// Next reads at most limit further entries, fewer where the simulation's bound comes first. more reports whether others
+// follow; only when none do has the transaction seen the end of the range.
 func (q *Query) Next(limit int) (entries []*statedb.Entry, more bool, err error) {
 	if q.exhausted || q.refused != nil {
 		return nil, false, q.refused
@@ -133,8 +133,13 @@ func (q *Query) Next(limit int) (entries []*statedb.Entry, more bool, err error)
 		next, more = entries[limit].Key, true
 		entries = entries[:limit]
 	}
-	for _, e := range entries {
-		if q.refused = q.sim.grow(resultBytes + len(e.Key) + len(e.Value)); q.refused != nil {
+	for i, e := range entries {
+		size := resultBytes + len(e.Key) + len(e.Value)
+		if i > 0 && q.sim.size+size > maxRecorded { // a page ends here; who goes on is refused
+			entries, next, more = entries[:i], e.Key, true
+			break
+		}
+		if q.refused = q.sim.grow(size); q.refused != nil {
 			return nil, false, q.refused
 		}
 	}
