@@ -88,8 +88,8 @@ func (c *call) open(ask *peerpb.GetStateByRange, page *peerpb.QueryMetadata) (*q
 	start := ask.GetStartKey()
 	paged := page.GetPageSize() != 0 || page.GetBookmark() != ""
 	if paged {
-		if size := page.GetPageSize(); size < 1 || size > maxPage {
-			return nil, nil, fmt.Errorf("page size %d: 1 to %d are accepted", size, maxPage)
+		if size := page.GetPageSize(); size < 0 {
+			return nil, nil, fmt.Errorf("page size %d: 0 and more are accepted", size)
 		}
 		if c.tx.wrote {
 			return nil, nil, errWritePaged
@@ -103,7 +103,11 @@ func (c *call) open(ask *peerpb.GetStateByRange, page *peerpb.QueryMetadata) (*q
 	if err != nil || !paged {
 		return &query{it: it, more: true}, nil, err
 	}
-	entries, more, err := it.Next(int(page.GetPageSize()))
+	size := int(page.GetPageSize())
+	if size == 0 || size > maxPage { // as in Fabric; a bookmark leads to the rest
+		size = maxPage
+	}
+	entries, more, err := it.Next(size)
 	if err != nil {
 		return nil, nil, err
 	}
