@@ -15,10 +15,6 @@ import (
 
 var log = ops.Logger("shim")
 
-// maxInFlight bounds the transactions of one peer that run at once; a peer
-// admits far fewer.
-const maxInFlight = 4096
-
 // messageStream is either end of a gRPC stream of chaincode messages.
 type messageStream interface {
 	Context() context.Context
@@ -143,7 +139,7 @@ func failed(msg *peerpb.ChaincodeMessage, err error) *peerpb.ChaincodeMessage {
 	}
 }
 
-// admit counts the transaction among the running ones.
+// admit counts the transaction among the running ones. How many these may be is the peer's affair.
 func (s *session) admit(stub *Stub) error {
 	key := stub.key()
 	s.mu.Lock()
@@ -153,8 +149,6 @@ func (s *session) admit(stub *Stub) error {
 		return errors.New("the peer has not said READY yet")
 	case s.running[key] != nil:
 		return fmt.Errorf("transaction %s is already running", stub.txID)
-	case len(s.running) >= maxInFlight:
-		return fmt.Errorf("%d transactions are running: no more are taken", maxInFlight)
 	}
 	s.running[key] = stub
 	s.done.Add(1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -57,6 +58,25 @@ func TestWhatIsTooLargeFailsItsTransactionAlone(t *testing.T) {
 		assert.Less(t, proto.Size(last), 1<<10, name)
 		assert.Contains(t, string(last.Payload), "too large for the peer's stream", name)
 		assert.Equal(t, []string{"t", "c"}, []string{last.Txid, last.ChannelId})
+	}
+}
+
+// TestAPeerSaysHowManyTransactionsRun: it lets so many run beside each other, most of them after their clients have left.
+func TestAPeerSaysHowManyTransactionsRun(t *testing.T) {
+	const many = 22_000
+	stream := &scriptedStream{ctx: t.Context(), left: []*peerpb.ChaincodeMessage{{Type: peerpb.ChaincodeMessage_READY}}}
+	for i := range many {
+		stream.left = append(stream.left, &peerpb.ChaincodeMessage{
+			Type: peerpb.ChaincodeMessage_TRANSACTION, Txid: strconv.Itoa(i), ChannelId: "c", Payload: []byte("\x0a\x03get"),
+		})
+	}
+	require.NoError(t, serve(stream, "id", Functions{"get": func(s *Stub, _ []string) ([]byte, error) {
+		<-s.session.ctx.Done() // all run until the peer hangs up
+		return nil, nil
+	}}))
+	require.Len(t, stream.sent, 1+many) // the first one registers
+	for _, msg := range stream.sent[1:] {
+		require.Equal(t, peerpb.ChaincodeMessage_COMPLETED, msg.GetType(), string(msg.GetPayload()))
 	}
 }
 
