@@ -73,6 +73,16 @@ func TestIDsOnDiskStayTaken(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir string){
 		"as they are": func(*testing.T, string) {},
 		"lost":        func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(filepath.Join(dir, idsFolder))) },
+		"another chain's": func(t *testing.T, dir string) {
+			of := t.TempDir()
+			other := startRig(t, w, of, every)
+			some(t, w, other, 20)
+			require.NoError(t, other.stop())
+			for _, file := range idFiles(t, dir) {
+				require.NoError(t, os.Remove(file))
+			}
+			require.NoError(t, os.CopyFS(filepath.Join(dir, idsFolder), os.DirFS(filepath.Dir(idFiles(t, of)[0]))))
+		},
 		"torn": func(t *testing.T, dir string) {
 			require.NoError(t, os.Truncate(idFiles(t, dir)[0], 5000))
 		},

@@ -7,6 +7,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/blockfile"
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/peer/checkpoint"
+	"github.com/qioi/qioi/ledger/internal/peer/txids"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -74,17 +75,17 @@ func fits(p checkpoint.Point, channelID string, store *blockfile.Store) error {
 	return nil
 }
 
-// lastOf reads the last of that many blocks, or says why they are not this chain's.
+// lastOf reads the last of that many blocks. It says by txids.ErrForeign that they are not this chain's.
 func lastOf(blocks uint64, hash []byte, store *blockfile.Store) (*commonpb.Block, error) {
 	if blocks == 0 || blocks > store.Height() {
-		return nil, fmt.Errorf("it covers %d blocks, the chain has %d", blocks, store.Height())
+		return nil, fmt.Errorf("%w: it covers %d blocks, the chain has %d", txids.ErrForeign, blocks, store.Height())
 	}
 	last, err := store.Block(blocks - 1)
 	if err != nil {
 		return nil, err
 	}
 	if is := protoutil.BlockHeaderHash(last.Header); !bytes.Equal(is, hash) {
-		return nil, fmt.Errorf("it says that block %d has hash %x, which is %x", blocks-1, hash, is)
+		return nil, fmt.Errorf("%w: it says that block %d has hash %x, which is %x", txids.ErrForeign, blocks-1, hash, is)
 	}
 	return last, nil
 }

@@ -78,6 +78,70 @@ func TestACheckMeetsABadSector(t *testing.T) {
 	}
 }
 
+// TestARunIsRemovedForItsOwnFaultOnly: one that the system cannot open, or whose chain it cannot read, is there at the next
+// start, and so are those after it. To make them again takes as long as to read their blocks.
+func TestARunIsRemovedForItsOwnFaultOnly(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, anything, noneSkipped(t))
+	ids := taken(1, 0, 5, 300)
+	require.NoError(t, s.Add(5, hashOf(5), ids))
+	require.NoError(t, s.Add(9, hashOf(9), taken(2, 5, 9, 300)))
+	require.NoError(t, s.Add(12, hashOf(12), taken(3, 9, 12, 300)))
+	require.NoError(t, s.Close())
+
+	had := limitDescriptors(t, freeDescriptor(t)+1) // enough for the folder, and after that for the first run
+	_, err := Open(dir, nil, anything, noneSkipped(t))
+	limitDescriptors(t, had)
+	require.ErrorIs(t, err, syscall.EMFILE)
+	assert.Zero(t, openIn(t, dir), "the first run is closed")
+
+	_, err = Open(dir, nil, func(blocks uint64, _ []byte) error {
+		if blocks == 5 {
+			return syscall.EIO
+		}
+		return nil
+	}, noneSkipped(t))
+	require.ErrorIs(t, err, syscall.EIO)
+	assert.Zero(t, openIn(t, dir))
+
+	s = open(t, dir, anything, noneSkipped(t))
+	require.EqualValues(t, 12, s.Blocks())
+	check(t, s, ids)
+}
+
+// freeDescriptor is the one that the next file gets.
+func freeDescriptor(t *testing.T) uint64 {
+	t.Helper()
+	file, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	return uint64(file.Fd())
+}
+
+// openIn is how many of the process's open files are in a folder.
+func openIn(t *testing.T, dir string) (n int) {
+	t.Helper()
+	const descriptors = "/proc/self/fd"
+	all, err := os.ReadDir(descriptors)
+	require.NoError(t, err)
+	for _, d := range all {
+		if to, err := os.Readlink(filepath.Join(descriptors, d.Name())); err == nil && filepath.Dir(to) == dir {
+			n++
+		}
+	}
+	return n
+}
+
+// limitDescriptors lets the process have those below a number, and says what the number was.
+func limitDescriptors(t *testing.T, below uint64) (was uint64) {
+	t.Helper()
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	was, limit.Cur = limit.Cur, below
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
+	return was
+}
+
 // TestAPageOfRecordsThatCannotBeRead is damage: the next start makes its run again. A file that is closed is none.
 func TestAPageOfRecordsThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {

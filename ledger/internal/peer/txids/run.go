@@ -72,7 +72,7 @@ func openRun(path string) (_ *run, err error) {
 	}()
 	head := make([]byte, pageSize)
 	if _, err := file.ReadAt(head, 0); err != nil {
-		return nil, r.damaged("it has no header")
+		return nil, r.unread("header", err)
 	}
 	if string(head[:len(magic)]) != magic || !sumFits(head) {
 		return nil, r.damaged("its header does not begin with " + magic + " or its checksum does not fit")
@@ -106,6 +106,14 @@ func openRun(path string) (_ *run, err error) {
 }
 
 func (r *run) damaged(why string) error { return fmt.Errorf("%s: %w: %s", r.path, ErrDamaged, why) }
+
+// unread says why a part was not read. A bad sector, or a shortened file, is damage: it would fail again at each start.
+func (r *run) unread(part string, err error) error {
+	if errors.Is(err, syscall.EIO) || err == io.EOF {
+		return r.damaged(fmt.Sprintf("%s: %s", part, err))
+	}
+	return fmt.Errorf("%s: %w", r.path, err)
+}
 
 func (r *run) close() error {
 	var err error
@@ -198,11 +206,8 @@ func (r *run) find(key *[sha256.Size]byte) (id ID, ok bool, err error) {
 // page reads the records of one page.
 func (r *run) page(page int64, buf []byte) ([]byte, error) {
 	_, err := r.file.ReadAt(buf, pageSize*(1+page))
-	if errors.Is(err, syscall.EIO) || err == io.EOF { // a bad sector, or a shortened file: it would fail again at each start
-		return nil, r.damaged(fmt.Sprintf("page %d: %s", page, err))
-	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.path, err)
+		return nil, r.unread(fmt.Sprintf("page %d", page), err)
 	}
 	if !sumFits(buf) {
 		return nil, r.damaged(fmt.Sprintf("the checksum of page %d does not fit", page))

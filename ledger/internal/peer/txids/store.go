@@ -9,6 +9,7 @@
 package txids
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -23,8 +24,11 @@ import (
 	"github.com/qioi/qioi/ledger/internal/durable"
 )
 
-// ErrDamaged is what an error wraps when a file's bytes are not what was written.
-var ErrDamaged = errors.New("damaged")
+// What an error wraps by which a run is left aside.
+var (
+	ErrDamaged = errors.New("damaged")           // its bytes are not what was written
+	ErrForeign = errors.New("not of this chain") // as fits says
+)
 
 const (
 	prefix = "ids-"
@@ -54,16 +58,16 @@ type Store struct {
 	runs []*run
 }
 
-// Open finds the runs in dir, which need not exist. fits says why one is not of this chain: it is
+// Open finds the runs in dir, which need not exist. fits says by ErrForeign that one is not of this chain: it is
 // given how many blocks the run reaches up to and the hash of the last one's header. skipped is
-// told what is left aside; that, and what is no longer needed, is removed. rest spreads the writing of runs.
+// told what is left aside; that, and what is no longer needed, is removed. Any other error, such as for too many open files,
+// says nothing about the run: Open returns it. rest spreads the writing of runs.
 func Open(dir string, rest *durable.Rest, fits func(blocks uint64, hash []byte) error, skipped func(file string, why error)) (*Store, error) {
 	s := &Store{dir: dir, rest: rest}
 	paths, err := Files(dir)
 	if err != nil {
 		return nil, err
 	}
-	found := map[uint64][]*run{} // by first block, the longest first
 	for _, path := range paths {
 		r, err := openRun(path)
 		if err == nil {
@@ -71,32 +75,36 @@ func Open(dir string, rest *durable.Rest, fits func(blocks uint64, hash []byte) 
 				err = errors.Join(err, r.close())
 			}
 		}
-		if err != nil {
+		if errors.Is(err, ErrDamaged) || errors.Is(err, ErrForeign) {
 			skipped(path, err)
-			if err := os.Remove(path); err != nil {
-				return nil, errors.Join(err, s.Close())
+			if err = os.Remove(path); err == nil {
+				continue
 			}
-			continue
 		}
-		found[r.first] = append(found[r.first], r)
-	}
-	for {
-		next := found[s.Blocks()]
-		if len(next) == 0 {
-			break
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
 		}
-		delete(found, s.Blocks())
-		slices.SortFunc(next, func(a, b *run) int { return int(int64(b.end) - int64(a.end)) })
-		s.runs = append(s.runs, next[0])
-		err = errors.Join(err, drop(next[1:]))
+		s.runs = append(s.runs, r)
 	}
-	for _, rest := range found {
-		err = errors.Join(err, drop(rest))
-	}
-	if err != nil {
+	if err := s.arrange(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// arrange keeps the runs that follow on each other from block 0 on, of those that begin at the same block the longest.
+func (s *Store) arrange() error {
+	found, others := s.runs, []*run(nil)
+	slices.SortFunc(found, func(a, b *run) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(b.end, a.end)) })
+	s.runs = nil
+	for _, r := range found {
+		if r.first == s.Blocks() {
+			s.runs = append(s.runs, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return drop(others)
 }
 
 // drop removes runs whose ids are in others, or that do not follow on any.

@@ -281,11 +281,11 @@ func TestRunsOfAnotherChainAreLeftAside(t *testing.T) {
 	s = open(t, dir, func(blocks uint64, hash []byte) error {
 		assert.Equal(t, hashOf(blocks), hash)
 		if blocks > 5 {
-			return errors.New("the chain has 5 blocks")
+			return fmt.Errorf("%w: it has 5 blocks", ErrForeign)
 		}
 		return nil
 	}, func(file string, why error) { skipped = append(skipped, why.Error()) })
-	assert.Equal(t, []string{"the chain has 5 blocks"}, skipped)
+	assert.Equal(t, []string{"not of this chain: it has 5 blocks"}, skipped)
 	assert.EqualValues(t, 5, s.Blocks())
 	check(t, s, ids)
 }
