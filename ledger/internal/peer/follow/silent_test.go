@@ -3,7 +3,6 @@ package follow_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -19,30 +18,11 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 )
 
-// says is a server that accepts connections, says so much, and nothing more.
-func says(t *testing.T, what []byte) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { _ = conn.Close() })
-			_, _ = conn.Write(what)
-		}
-	}()
-	return l.Addr().String()
-}
-
 // TestASilentOrdererIsToldOf, from the beginning of its connection on, and is left.
 func TestASilentOrdererIsToldOf(t *testing.T) {
 	for name, what := range map[string][]byte{"connection alone": nil, "settings": {0, 0, 0, 4, 0, 0, 0, 0, 0}} {
 		t.Run(name, func(t *testing.T) {
-			w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{says(t, what)}})
+			w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{peertest.Says(t, what)}})
 			c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
 			require.NoError(t, err)
 			for limit := 4 * time.Second; ; limit *= 2 { // on a slow host it takes longer
@@ -61,14 +41,11 @@ func TestASilentOrdererIsToldOf(t *testing.T) {
 	}
 }
 
-// noStreams are the settings of a server that allows its clients no stream at all.
-var noStreams = []byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0}
-
 // TestASilentOrdererHoldsNoWordsUp: a stream to it never opens, and the words of the others are heard in its place.
 func TestASilentOrdererHoldsNoWordsUp(t *testing.T) {
-	for name, what := range map[string][]byte{"connection alone": nil, "no streams": noStreams} {
+	for name, what := range map[string][]byte{"connection alone": nil, "no streams": peertest.NoStreams} {
 		t.Run(name, func(t *testing.T) {
-			silent := says(t, what)
+			silent := peertest.Says(t, what)
 			replicas := make([]*replica, 3)
 			addresses := []string{silent}
 			for i := range replicas {

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"encoding/pem"
-	"net"
 	"slices"
 	"testing"
 	"time"
@@ -69,25 +68,6 @@ func TestOnlyConsentersAnswersCount(t *testing.T) {
 	assert.Equal(t, der, after.orderers[1].certificate)
 }
 
-// opensNone is an orderer that allows its clients no stream at all.
-func opensNone(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { _ = conn.Close() })
-			_, _ = conn.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0})
-		}
-	}()
-	return l.Addr().String()
-}
-
 // ends fails the test where a call never returns, and gives its error.
 func ends(t *testing.T, call func() error) error {
 	t.Helper()
@@ -104,7 +84,7 @@ func ends(t *testing.T, call func() error) error {
 
 // TestAnOrdererThatOpensNoStreamIsLeft after the timeout, by who opens the stream and by who waits for the turn.
 func TestAnOrdererThatOpensNoStreamIsLeft(t *testing.T) {
-	bundle := peertest.New(t, peertest.Options{Orderers: []string{opensNone(t)}}).Bundle
+	bundle := peertest.New(t, peertest.Options{Orderers: []string{peertest.Says(t, peertest.NoStreams)}}).Bundle
 	cast := newBroadcaster(newDialer(false, nil, nil), Config{BroadcastTimeout: 100 * time.Millisecond})
 	defer cast.close()
 	o := cast.cluster(bundle).orderers[0]
@@ -121,7 +101,7 @@ func TestAnOrdererThatOpensNoStreamIsLeft(t *testing.T) {
 
 // TestACallerMayLeaveAnOrdererThatOpensNoStream, before the timeout.
 func TestACallerMayLeaveAnOrdererThatOpensNoStream(t *testing.T) {
-	bundle := peertest.New(t, peertest.Options{Orderers: []string{opensNone(t)}}).Bundle
+	bundle := peertest.New(t, peertest.Options{Orderers: []string{peertest.Says(t, peertest.NoStreams)}}).Bundle
 	cast := newBroadcaster(newDialer(false, nil, nil), Config{BroadcastTimeout: time.Hour})
 	defer cast.close()
 	o := cast.cluster(bundle).orderers[0]
