@@ -69,11 +69,7 @@ func (db *DB) Apply(version Version, writes []Write) {
 	db.current = nil
 	for i := range writes {
 		w := &writes[i]
-		space := db.spaces[w.Namespace]
-		if space == nil {
-			space = newTree()
-			db.spaces[w.Namespace] = space
-		}
+		space := db.space(w.Namespace)
 		if w.Delete {
 			space.Delete(wanted(w.Key))
 		} else {
@@ -87,12 +83,17 @@ func (db *DB) Load(namespace, key string, version Version, value []byte) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.current = nil
+	db.space(namespace).Load(newRecord(key, version, value))
+}
+
+// space is a namespace's keys. The caller holds the lock.
+func (db *DB) space(namespace string) *tree {
 	space := db.spaces[namespace]
 	if space == nil {
 		space = newTree()
 		db.spaces[namespace] = space
 	}
-	space.Load(newRecord(key, version, value))
+	return space
 }
 
 // Reset takes back all that came after a snapshot.
