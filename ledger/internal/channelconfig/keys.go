@@ -37,6 +37,7 @@ const (
 const (
 	ChannelReaders     = "/Channel/Readers"
 	ApplicationReaders = "/Channel/Application/Readers"
+	ApplicationWriters = "/Channel/Application/Writers"
 	ChannelWriters     = "/Channel/Writers"
 	ChannelAdmins      = "/Channel/Admins"
 	BlockValidation    = "/Channel/Orderer/BlockValidation"

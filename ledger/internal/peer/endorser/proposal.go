@@ -17,7 +17,7 @@ import (
 )
 
 // proposers is the policy that Fabric asks before it runs a proposal (peer/Propose).
-const proposers = "/Channel/Application/Writers"
+const proposers = channelconfig.ApplicationWriters
 
 // proposal is a signed proposal taken apart.
 type proposal struct {

@@ -24,7 +24,7 @@ import (
 // Fabric's policies for these queries.
 const (
 	readers = channelconfig.ApplicationReaders
-	writers = "/Channel/Application/Writers"
+	writers = channelconfig.ApplicationWriters
 )
 
 // Channel is what the queries need of a channel; *chain.Chain is one.
