@@ -9,6 +9,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
 )
@@ -130,12 +131,14 @@ const (
 	settle = timeout / 4
 )
 
+// limits are those of both protocols.
+var limits = base.Limits{BatchTxs: 1, BatchBytes: batchBytes, Timeout: timeout, MaxTimeout: 8 * timeout}
+
 func configOfPBFT(run plan.Run, id bft.ID) pbft.Config {
 	return pbft.Config{
 		ID: id, Domain: "bft-bench", Group: run.Group(),
 		Interval: uint64(run.Interval()), Window: uint64(run.Window()), Overlap: uint64(run.Overlap),
-		BatchTxs: 1, BatchBytes: batchBytes, Pending: waiting, PendingBytes: 1 << 30,
-		Timeout: timeout, MaxTimeout: 8 * timeout, Resend: resend,
+		Limits: limits, Pending: waiting, PendingBytes: 1 << 30, Resend: resend,
 	}
 }
 
@@ -145,8 +148,7 @@ func configOfZyzzyva(run plan.Run, id bft.ID) zyzzyva.Config {
 	return zyzzyva.Config{
 		ID: id, Domain: "bft-bench", Group: run.Group(),
 		Interval: uint64(run.Interval()), Window: uint64(run.Window()),
-		BatchTxs: 1, BatchBytes: batchBytes, Pending: waiting, PendingBytes: 1 << 30,
-		Settle: settle, Fast: fast, Timeout: timeout, MaxTimeout: 8 * timeout, Resend: resend,
+		Limits: limits, Pending: waiting, PendingBytes: 1 << 30, Settle: settle, Fast: fast, Resend: resend,
 	}
 }
 

@@ -14,7 +14,7 @@ var mutants = mutanttest.Shared{Mutants: []mutanttest.Mutant{
 		"return r.Group.Weak()", "return max(r.Group.Faulty(), 1)"),
 	mutanttest.New("what waits is not checked again", "progress.go",
 		"	if r.Configured() {\n", "	if false {\n"),
-	mutanttest.New("limits stay as they were", "progress.go", "		r.Renew()\n", ""),
+	mutanttest.New("limits stay as they were", "progress.go", "		r.Pending.Limit(now.BatchTxs, now.BatchBytes)\n", ""),
 	mutanttest.New("a client's transaction stays another's", "pending.go",
 		"return r.Pending.Adopt(", "return false && r.Pending.Adopt("),
 }, Telling: []string{"quorum one too small"}}

@@ -113,7 +113,9 @@ func (r *Replica[S]) Resume(vouched bool, interval uint64) {
 // configuration is in force here. The others would refuse a leader who proposes anything else.
 func (r *Replica[S]) Recheck() {
 	if r.Configured() {
-		r.Renew()
+		now := r.Renew()
+		r.Pending.Limit(now.BatchTxs, now.BatchBytes)
+		r.Suspect.First, r.Suspect.Most = now.Timeout, now.MaxTimeout
 		r.Pending.Recheck()
 	}
 }

@@ -25,7 +25,7 @@ func TestAnOlderFetch(t *testing.T) {
 	digest := func(tx string) bft.Digest { return bft.TxDigest([]byte(tx)) }
 	l := ledger{has: map[bft.Digest]bool{digest("fetched"): true}}
 	pending := pool.New(pool.Limits{ID: 1, BatchTxs: 9, BatchBytes: 99, Txs: 9, Bytes: 99}, l)
-	r := &base.Replica[bft.Certificate]{Oracle: l, Pending: pending, Renew: func() {}}
+	r := &base.Replica[bft.Certificate]{Oracle: l, Pending: pending, Renew: func() (limits base.Limits) { return }}
 	r.Fetching, r.Applied, r.Here = 16, 4, 4
 	for _, tx := range []string{"fetched", "|past", "waits"} {
 		assert.True(t, r.Pending.Add(&pool.Item{Tx: []byte(tx), Digest: digest(tx), From: 1}))
@@ -41,4 +41,19 @@ func TestAnOlderFetch(t *testing.T) {
 	assert.Zero(t, r.Fetching)
 	assert.EqualValues(t, 16, r.Applied)
 	assert.EqualValues(t, 16, r.Here)
+}
+
+// TestTheLeaderHasAsLongAsTheConfigurationInForceSays, from when it is in force.
+func TestTheLeaderHasAsLongAsTheConfigurationInForceSays(t *testing.T) {
+	r := &base.Replica[bft.Certificate]{Pending: pool.New(pool.Limits{ID: 1}, ledger{})}
+	r.Renew = func() base.Limits { return base.Limits{Timeout: 2, MaxTimeout: 3} }
+	r.Suspect.First, r.Suspect.Most = 8, 9
+	r.Start.Seq = 4
+	r.Recheck()
+	assert.EqualValues(t, 8, r.Suspect.Patience())
+	r.Here = 4
+	r.Recheck()
+	assert.EqualValues(t, 2, r.Suspect.Patience())
+	r.Suspect.GaveUp()
+	assert.EqualValues(t, 3, r.Suspect.Patience())
 }

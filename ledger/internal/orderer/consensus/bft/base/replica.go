@@ -9,6 +9,15 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pool"
 )
 
+// Limits are of what a replica proposes at once, and of how long it waits for a leader. A configuration may change them.
+type Limits struct {
+	BatchTxs   int // of an entry; one with more is refused
+	BatchBytes int // of an entry, unless it holds a single transaction
+
+	Timeout    bft.Time // that the oldest transaction may wait before the leader is given up
+	MaxTimeout bft.Time // that it doubles up to
+}
+
 // Replica is embedded in a core. Its fields change while the core is made and in the core's steps: by the methods here, and by
 // the core itself. S is what makes a checkpoint of the protocol's stable.
 type Replica[S Stable] struct {
@@ -21,7 +30,7 @@ type Replica[S Stable] struct {
 
 	Group   bft.Group
 	Pending *pool.Pool
-	Renew   func() // takes over what the configuration in force says of the protocol
+	Renew   func() Limits // takes over what the configuration in force says of the protocol, and gives its limits
 
 	Views
 	Progress[S]

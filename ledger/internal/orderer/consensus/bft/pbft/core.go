@@ -37,8 +37,7 @@ type Config struct {
 	// as any. 10 ms is more than a client that sends one after the other takes; 0: it does not wait.
 	MarkWait bft.Time
 
-	BatchTxs   int // of an entry; a proposal with more is refused
-	BatchBytes int // of an entry, unless it holds a single transaction
+	base.Limits
 
 	// Pending is how many transactions may wait per replica that has brought them, PendingBytes how large they may be.
 	Pending      int
@@ -48,9 +47,7 @@ type Config struct {
 	// must be well below Timeout, of which a twentieth is suggested. Replicas need not have the same.
 	SpareWait bft.Time
 
-	Timeout    bft.Time // that the oldest transaction may wait before the leader is given up
-	MaxTimeout bft.Time // that it doubles up to
-	Resend     bft.Time // between two messages of one's status while something is missing
+	Resend bft.Time // between two messages of one's status while something is missing
 
 	// InForce is the Config by the channel's configuration that is in force here. What may differ is how transactions are
 	// batched, paced and waited for. It is asked once an epoch's configuration is in force, which on a slow disk is later than elsewhere: until
@@ -123,14 +120,12 @@ func (c *Core) resetEpoch() {
 }
 
 // renew takes over what the configuration in force says of how to take part.
-func (c *Core) renew() {
-	if c.cfg.InForce == nil {
-		return
+func (c *Core) renew() base.Limits {
+	if c.cfg.InForce != nil {
+		c.cfg = c.cfg.InForce()
 	}
-	c.cfg = c.cfg.InForce()
-	c.Pending.Limit(c.cfg.BatchTxs, c.cfg.BatchBytes)
-	c.Suspect.First, c.Suspect.Most = c.cfg.Timeout, c.cfg.MaxTimeout
 	c.pacer.Interval, c.pacer.Most = c.cfg.Pace, c.cfg.MostPace
+	return c.cfg.Limits
 }
 
 // clock is now as the pacer knows time.

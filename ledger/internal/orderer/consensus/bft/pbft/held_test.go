@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/codectest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
@@ -63,7 +64,7 @@ func TestAProofOfVotesHoldsNoEntry(t *testing.T) {
 
 // TestARequestIsHeldAsFarAsItWaits: a transaction that is in order may have others beside it that are not.
 func TestARequestIsHeldAsFarAsItWaits(t *testing.T) {
-	cfg := pbft.Config{ID: 4, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, BatchTxs: 1, BatchBytes: 1 << 20, Pending: 8, PendingBytes: 1 << 20, Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Hour}
+	cfg := pbft.Config{ID: 4, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, Pending: 8, PendingBytes: 1 << 20, Resend: time.Hour, Limits: base.Limits{BatchTxs: 1, BatchBytes: 1 << 20, Timeout: time.Hour, MaxTimeout: time.Hour}}
 	core := pbft.New(cfg, scripttest.Short{}, bft.State{}, nil)
 	for _, m := range []*bft.Request{{Txs: [][]byte{[]byte("tx"), scripttest.Junk}}, {Txs: [][]byte{[]byte("alone")}}} {
 		request, held := received(t, m)

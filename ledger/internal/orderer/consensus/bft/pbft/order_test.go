@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
@@ -15,7 +16,7 @@ import (
 // TestOneThatIsFarBehindAcceptsNoMore than two windows beyond what its ledger has: what it accepts waits for its disk.
 func TestOneThatIsFarBehindAcceptsNoMore(t *testing.T) {
 	group := scripttest.GroupOf(4)
-	cfg := pbft.Config{ID: 4, Group: group, Interval: 4, Window: 8, BatchTxs: 1, BatchBytes: 1 << 20, Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Second}
+	cfg := pbft.Config{ID: 4, Group: group, Interval: 4, Window: 8, Resend: time.Second, Limits: base.Limits{BatchTxs: 1, BatchBytes: 1 << 20, Timeout: time.Hour, MaxTimeout: time.Hour}}
 	core := pbft.New(cfg, scripttest.Trusting{}, bft.State{}, nil)
 	stable := bft.Certificate{Checkpoint: bft.Checkpoint{Seq: 12, Next: group}}
 	for _, id := range []bft.ID{1, 2, 3} {

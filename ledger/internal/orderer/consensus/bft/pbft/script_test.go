@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
 
@@ -32,9 +33,10 @@ func begin(t *testing.T, d *datadriven.TestData) *scripttest.Script {
 	d.MaybeScanArgs(t, "window", &window)
 	d.MaybeScanArgs(t, "interval", &interval)
 	cfg := Config{
-		Domain: "ch", Group: scripttest.GroupOf(n), Interval: uint64(interval), Window: uint64(window), Overlap: 4, BatchTxs: 8, BatchBytes: 1 << 20,
+		Domain: "ch", Group: scripttest.GroupOf(n), Interval: uint64(interval), Window: uint64(window), Overlap: 4,
 		ProposeAtOnce: d.HasArg("at-once"), Pace: scripttest.Duration(t, d, "pace", 0), MarkWait: scripttest.Duration(t, d, "mark-wait", 0), Pending: 64, PendingBytes: 1 << 20,
-		SpareWait: scripttest.Duration(t, d, "spare", 0), Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 100 * time.Millisecond,
+		SpareWait: scripttest.Duration(t, d, "spare", 0), Resend: 100 * time.Millisecond,
+		Limits: base.Limits{BatchTxs: 8, BatchBytes: 1 << 20, Timeout: time.Second, MaxTimeout: 8 * time.Second},
 	}
 	protocol := scripttest.Protocol{
 		New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {

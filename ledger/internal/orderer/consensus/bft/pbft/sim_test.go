@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/lies"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft/liar"
@@ -46,8 +47,9 @@ func drawn(rng *rand.Rand) func(bft.ID, bft.Group, bft.Oracle, bft.State, []bft.
 
 func simConfig(id bft.ID, group bft.Group) pbft.Config {
 	return pbft.Config{
-		ID: id, Domain: "ch", Group: group, Interval: 3, Window: simWindow, Overlap: 4, ProposeAtOnce: true, Pace: 20 * time.Millisecond, MostPace: 60 * time.Millisecond, MarkWait: 30 * time.Millisecond, BatchTxs: 2, BatchBytes: 1 << 10,
-		Pending: simPending, PendingBytes: 1 << 16, Timeout: time.Second, MaxTimeout: 16 * time.Second, Resend: 200 * time.Millisecond,
+		ID: id, Domain: "ch", Group: group, Interval: 3, Window: simWindow, Overlap: 4, ProposeAtOnce: true, Pace: 20 * time.Millisecond, MostPace: 60 * time.Millisecond, MarkWait: 30 * time.Millisecond,
+		Pending: simPending, PendingBytes: 1 << 16, Resend: 200 * time.Millisecond,
+		Limits: base.Limits{BatchTxs: 2, BatchBytes: 1 << 10, Timeout: time.Second, MaxTimeout: 16 * time.Second},
 	}
 }
 

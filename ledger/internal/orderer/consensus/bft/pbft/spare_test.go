@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/costtest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
@@ -25,8 +26,9 @@ type spared struct {
 
 func newSpared() *spared {
 	cfg := pbft.Config{
-		ID: 4, Group: scripttest.GroupOf(4), Interval: 128, Window: 512, Overlap: 4, BatchTxs: 2, BatchBytes: 100, Pending: 8, PendingBytes: 1 << 20,
-		SpareWait: spareWait, Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Hour,
+		ID: 4, Group: scripttest.GroupOf(4), Interval: 128, Window: 512, Overlap: 4, Pending: 8, PendingBytes: 1 << 20,
+		SpareWait: spareWait, Resend: time.Hour,
+		Limits: base.Limits{BatchTxs: 2, BatchBytes: 100, Timeout: time.Hour, MaxTimeout: time.Hour},
 	}
 	s := &spared{Oracle: &costtest.Oracle{}, now: time.Second}
 	s.Core = pbft.New(cfg, s.Oracle, bft.State{}, nil)

@@ -5,14 +5,16 @@ import (
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
 
 func TestEntriesAreRationed(t *testing.T) {
 	cfg := pbft.Config{
-		ID: 1, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, Overlap: 8, BatchTxs: 1, BatchBytes: 64 << 20, Pending: 100,
-		PendingBytes: 1 << 30, Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Second,
+		ID: 1, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, Overlap: 8, Pending: 100,
+		PendingBytes: 1 << 30, Resend: time.Second,
+		Limits: base.Limits{BatchTxs: 1, BatchBytes: 64 << 20, Timeout: time.Hour, MaxTimeout: time.Hour},
 	}
 	scripttest.Rationed{
 		New:    func(o bft.Oracle) bft.Core { return pbft.New(cfg, o, bft.State{}, nil) },

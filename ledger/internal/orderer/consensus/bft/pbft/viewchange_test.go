@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
@@ -15,8 +16,8 @@ import (
 func TestANewLeaderAsksOnce(t *testing.T) {
 	const lacked = 3
 	cfg := pbft.Config{
-		ID: 2, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, BatchTxs: 1, BatchBytes: 1 << 20,
-		Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Second,
+		ID: 2, Group: scripttest.GroupOf(4), Interval: 4, Window: 8,
+		Resend: time.Second, Limits: base.Limits{BatchTxs: 1, BatchBytes: 1 << 20, Timeout: time.Hour, MaxTimeout: time.Hour},
 	}
 	core := pbft.New(cfg, scripttest.Trusting{}, bft.State{}, nil)
 	signatures := []bft.Signature{{By: 1, Bytes: []byte("signed")}, {By: 3, Bytes: []byte("signed")}, {By: 4, Bytes: []byte("signed")}}

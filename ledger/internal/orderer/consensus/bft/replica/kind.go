@@ -7,6 +7,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/chain"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/pbft"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/votelog"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/zyzzyva"
@@ -85,8 +86,11 @@ func configOf(s consensus.Settings) pbft.Config {
 	o := s.Bundle().Orderer
 	cfg := pbft.Config{
 		ID: s.ID, Domain: s.Channel, Interval: interval, Window: window, Overlap: overlap, ProposeAtOnce: true,
-		BatchTxs: o.BFT.BatchTxs, BatchBytes: o.BFT.BatchBytes, Pending: pending, PendingBytes: 64 << 20,
-		SpareWait: o.BFT.ViewChangeTimeout / spareShare, Timeout: o.BFT.ViewChangeTimeout, MaxTimeout: 16 * o.BFT.ViewChangeTimeout, Resend: resend,
+		Limits: base.Limits{
+			BatchTxs: o.BFT.BatchTxs, BatchBytes: o.BFT.BatchBytes,
+			Timeout: o.BFT.ViewChangeTimeout, MaxTimeout: 16 * o.BFT.ViewChangeTimeout,
+		},
+		Pending: pending, PendingBytes: 64 << 20, SpareWait: o.BFT.ViewChangeTimeout / spareShare, Resend: resend,
 		InForce: func() pbft.Config { return configOf(s) },
 	}
 	if !s.Unpaced {
@@ -106,9 +110,8 @@ func configOf(s consensus.Settings) pbft.Config {
 func configOfZyzzyva(s consensus.Settings) zyzzyva.Config {
 	p := configOf(s)
 	return zyzzyva.Config{
-		ID: p.ID, Domain: p.Domain, Group: p.Group, Interval: p.Interval, Window: p.Window, Overlap: p.Overlap, BatchTxs: p.BatchTxs,
-		BatchBytes: p.BatchBytes, Pending: p.Pending, PendingBytes: p.PendingBytes, Fast: p.Timeout / fastShare,
-		Timeout: p.Timeout, MaxTimeout: p.MaxTimeout, Resend: p.Resend,
+		ID: p.ID, Domain: p.Domain, Group: p.Group, Interval: p.Interval, Window: p.Window, Overlap: p.Overlap,
+		Limits: p.Limits, Pending: p.Pending, PendingBytes: p.PendingBytes, Fast: p.Timeout / fastShare, Resend: p.Resend,
 		InForce: func() zyzzyva.Config { return configOfZyzzyva(s) },
 	}
 }

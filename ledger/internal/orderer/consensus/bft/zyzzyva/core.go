@@ -26,9 +26,8 @@ type Config struct {
 	Window   uint64 // entries beyond the stable checkpoint that may be under way: Interval times two or more
 	Overlap  uint64 // entries that a leader has under way beyond the applied ones; 0: as many as the window has
 
-	BatchTxs   int      // of an entry; one with more is refused
-	BatchBytes int      // of an entry, unless it holds a single transaction
-	BatchWait  bft.Time // that a transaction may wait for others to fill its entry
+	base.Limits
+	BatchWait bft.Time // that a transaction may wait for others to fill its entry
 
 	// Pending is how many transactions may wait per replica that has brought them, PendingBytes how large they may be.
 	Pending      int
@@ -40,9 +39,7 @@ type Config struct {
 	// Fast is how long a replica that settles waits for all the others before it goes on with a quorum's certificate.
 	Fast bft.Time
 
-	Timeout    bft.Time // that the oldest transaction may wait before the leader is given up
-	MaxTimeout bft.Time // that it doubles up to
-	Resend     bft.Time // between two messages of one's status while something is missing
+	Resend bft.Time // between two messages of one's status while something is missing
 
 	// InForce is the Config by the channel's configuration that is in force here. What may differ is how transactions are
 	// batched and waited for. It is asked once an epoch's configuration is in force, which on a slow disk is later than elsewhere: until
@@ -134,13 +131,11 @@ func (c *Core) resetEpoch() {
 }
 
 // renew takes over what the configuration in force says of how to take part.
-func (c *Core) renew() {
-	if c.cfg.InForce == nil {
-		return
+func (c *Core) renew() base.Limits {
+	if c.cfg.InForce != nil {
+		c.cfg = c.cfg.InForce()
 	}
-	c.cfg = c.cfg.InForce()
-	c.Pending.Limit(c.cfg.BatchTxs, c.cfg.BatchBytes)
-	c.Suspect.First, c.Suspect.Most = c.cfg.Timeout, c.cfg.MaxTimeout
+	return c.cfg.Limits
 }
 
 // Step implements bft.Core.

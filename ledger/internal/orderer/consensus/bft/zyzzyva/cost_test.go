@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/costtest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
@@ -15,8 +16,8 @@ import (
 // four is a replica of four, with a window of eight.
 func four(id bft.ID) (*Core, *costtest.Oracle) {
 	cfg := Config{
-		ID: id, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, BatchTxs: 1, BatchBytes: 1 << 20, Pending: 8, PendingBytes: 1 << 20,
-		Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Second,
+		ID: id, Group: scripttest.GroupOf(4), Interval: 4, Window: 8, Pending: 8, PendingBytes: 1 << 20,
+		Resend: time.Second, Limits: base.Limits{BatchTxs: 1, BatchBytes: 1 << 20, Timeout: time.Hour, MaxTimeout: time.Hour},
 	}
 	o := &costtest.Oracle{}
 	return New(cfg, o, bft.State{}, nil), o

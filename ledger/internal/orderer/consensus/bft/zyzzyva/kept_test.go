@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
 
@@ -21,8 +22,8 @@ type lone struct {
 // newLone starts the replica with what a disk has, and a state after so many entries.
 func newLone(t *testing.T, disk []bft.Record, applied uint64) *lone {
 	cfg := Config{
-		ID: 4, Domain: "ch", Group: scripttest.GroupOf(4), Interval: 4, Window: 8, BatchTxs: 1, BatchBytes: 1 << 20, Pending: 8, PendingBytes: 1 << 20,
-		Timeout: time.Hour, MaxTimeout: time.Hour, Resend: time.Second,
+		ID: 4, Domain: "ch", Group: scripttest.GroupOf(4), Interval: 4, Window: 8, Pending: 8, PendingBytes: 1 << 20,
+		Resend: time.Second, Limits: base.Limits{BatchTxs: 1, BatchBytes: 1 << 20, Timeout: time.Hour, MaxTimeout: time.Hour},
 	}
 	l := &lone{t: t, disk: slices.Clone(disk)}
 	l.core = New(cfg, &scripttest.Replica{ID: 4}, bft.State{Applied: applied}, l.disk)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/mutanttest"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/scripttest"
 )
@@ -29,9 +30,9 @@ func begin(t *testing.T, d *datadriven.TestData) *scripttest.Script {
 	n := 4
 	d.MaybeScanArgs(t, "n", &n)
 	cfg := Config{
-		Domain: "ch", Group: scripttest.GroupOf(n), Interval: 4, Window: 8, BatchTxs: 8, BatchBytes: 1 << 20, Pending: 64, PendingBytes: 1 << 20,
+		Domain: "ch", Group: scripttest.GroupOf(n), Interval: 4, Window: 8, Pending: 64, PendingBytes: 1 << 20,
 		Settle: scripttest.Duration(t, d, "settle", 300*time.Millisecond), Fast: scripttest.Duration(t, d, "fast", 100*time.Millisecond),
-		Timeout: time.Second, MaxTimeout: 8 * time.Second, Resend: 200 * time.Millisecond,
+		Resend: 200 * time.Millisecond, Limits: base.Limits{BatchTxs: 8, BatchBytes: 1 << 20, Timeout: time.Second, MaxTimeout: 8 * time.Second},
 	}
 	protocol := scripttest.Protocol{
 		New: func(id bft.ID, oracle bft.Oracle, state bft.State, records []bft.Record) bft.Core {

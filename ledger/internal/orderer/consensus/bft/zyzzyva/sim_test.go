@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/base"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/lies"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/sim"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft/simtest"
@@ -40,9 +41,9 @@ const (
 
 func simConfig(id bft.ID, group bft.Group) zyzzyva.Config {
 	return zyzzyva.Config{
-		ID: id, Domain: "ch", Group: group, Interval: 3, Window: simWindow, BatchTxs: 2, BatchBytes: 1 << 10,
+		ID: id, Domain: "ch", Group: group, Interval: 3, Window: simWindow,
 		Pending: simPending, PendingBytes: 1 << 16, Settle: 100 * time.Millisecond, Fast: 20 * time.Millisecond,
-		Timeout: time.Second, MaxTimeout: 16 * time.Second, Resend: 200 * time.Millisecond,
+		Resend: 200 * time.Millisecond, Limits: base.Limits{BatchTxs: 2, BatchBytes: 1 << 10, Timeout: time.Second, MaxTimeout: 16 * time.Second},
 	}
 }
 
