@@ -1,9 +1,7 @@
 package configtool
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -106,14 +104,6 @@ func (c *client) disagreement(all []answered) error {
 // sendToMany is send where orderers may lie: neither the success nor the refusal that one of them tells counts. Each try is
 // another orderer's, so that one which does nothing holds nobody up.
 func (c *client) sendToMany(ctx context.Context, env *commonpb.Envelope, madeOf uint64) (*current, error) {
-	before, err := c.agreed(ctx)
-	for err != nil {
-		if !pause(ctx) {
-			return nil, errors.Join(ctx.Err(), err)
-		}
-		before, err = c.agreed(ctx)
-	}
-	madeOf = max(madeOf, before.config.Sequence)
 	// Once one may have ordered it, a refusal can mean that it is in force already (see send).
 	unsure, ordered, refusals := false, false, 0
 	refused := map[int]bool{}
@@ -123,7 +113,7 @@ func (c *client) sendToMany(ctx context.Context, env *commonpb.Envelope, madeOf 
 		unsure, ordered = unsure || sent || success, ordered || success
 		now, err := c.agreed(ctx)
 		switch {
-		case err == nil && now.lastUpdate != nil && bytes.Equal(now.lastUpdate.Payload, env.Payload):
+		case err == nil && now.isOf(env):
 			return now, nil
 		case err == nil && now.config.Sequence > madeOf && ordered:
 			return nil, ErrOvertaken

@@ -2,6 +2,7 @@ package configtool
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -30,6 +31,9 @@ type chain struct {
 	// newest is the last block; it has a configuration.
 	newest *commonpb.Block
 	got    int // got is how many updates were sent to these orderers
+	// unread is how many more answers an orderer by Kafka gives of the block before, since it has not read its topic yet.
+	unread int
+	before *commonpb.Block
 }
 
 // scripted is an orderer that serves a chain.
@@ -37,6 +41,7 @@ type scripted struct {
 	ordererpb.UnimplementedAtomicBroadcastServer
 	*chain
 	answer *ordererpb.BroadcastResponse // answer is what it says without doing anything; nil: it orders
+	mute   bool                         // mute is one that answers nothing after an update was sent
 }
 
 func (o *scripted) Deliver(st ordererpb.AtomicBroadcast_DeliverServer) error {
@@ -45,7 +50,15 @@ func (o *scripted) Deliver(st ordererpb.AtomicBroadcast_DeliverServer) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return st.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Block{Block: o.newest}})
+	block := o.newest
+	switch {
+	case o.mute && o.got > 0:
+		return errors.New("mute")
+	case o.before != nil && o.unread > 0:
+		o.unread--
+		block = o.before
+	}
+	return st.Send(&ordererpb.DeliverResponse{Type: &ordererpb.DeliverResponse_Block{Block: block}})
 }
 
 func (o *scripted) Broadcast(st ordererpb.AtomicBroadcast_BroadcastServer) error {
@@ -67,7 +80,7 @@ func (o *scripted) Broadcast(st ordererpb.AtomicBroadcast_BroadcastServer) error
 	if err != nil {
 		return st.Send(&ordererpb.BroadcastResponse{Status: commonpb.Status_BAD_REQUEST, Info: err.Error()})
 	}
-	o.newest = follow(o.t, o.newest, config, env)
+	o.before, o.newest = o.newest, follow(o.t, o.newest, config, env)
 	return st.Send(&ordererpb.BroadcastResponse{Status: commonpb.Status_SUCCESS})
 }
 

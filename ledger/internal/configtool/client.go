@@ -96,6 +96,11 @@ type current struct {
 	lastUpdate *commonpb.Envelope
 }
 
+// isOf says whether that update has made the configuration.
+func (c *current) isOf(update *commonpb.Envelope) bool {
+	return c.lastUpdate != nil && bytes.Equal(c.lastUpdate.Payload, update.Payload)
+}
+
 // fetch asks for the configuration in force.
 func (c *client) fetch(ctx context.Context) (found *current, err error) {
 	if c.need > 1 {
@@ -166,12 +171,15 @@ func (c *client) block(ctx context.Context, orderer ordererpb.AtomicBroadcastCli
 	return answer.GetBlock(), nil
 }
 
-// errBehind is an orderer's that has refused an update because it does not have the configuration yet that it was made of.
-var errBehind = errors.New("it is behind the others")
+var (
+	// errBehind is an orderer's that has refused an update because it does not have the configuration yet that it was made of.
+	errBehind = errors.New("it is behind the others")
+	errUnseen = errors.New("the update is ordered, and it does not have it yet")
+)
 
 // send brings an update about, and returns the configuration that it became. An orderer
 // that is away, without a leader or behind is no reason to give up before ctx ends. madeOf is the
-// sequence of the configuration that the update was made of, where that is known.
+// sequence of the configuration that the update was made of.
 func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope, madeOf uint64) (*current, error) {
 	data, err := proto.Marshal(update)
 	if err != nil {
@@ -197,29 +205,52 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 				unsure = unsure || sent
 				return err
 			}
-			// The orderer that ordered it has it; another one may learn of it a moment later.
+			if told.Status == commonpb.Status_SUCCESS {
+				return nil
+			}
 			if now, err = c.fetchFrom(ctx, orderer); err == nil && now.config.Sequence < madeOf {
 				return errBehind
 			}
 			return err
 		})
+		if sendErr == nil && told.Status == commonpb.Status_SUCCESS {
+			return c.await(ctx, env, madeOf)
+		}
 		// Whatever was said: what counts is whether it is in force.
 		if now == nil {
 			now, err = c.fetch(ctx)
 		}
-		if err == nil && now.lastUpdate != nil && bytes.Equal(now.lastUpdate.Payload, env.Payload) {
+		if err == nil && now.isOf(env) {
 			return now, nil
 		}
-		switch {
-		case sendErr == nil && err == nil && told.Status == commonpb.Status_SUCCESS:
-			return nil, ErrOvertaken
-		case sendErr == nil && told.Status < commonpb.Status_INTERNAL_SERVER_ERROR && told.Status != commonpb.Status_SUCCESS:
+		if sendErr == nil && told.Status < commonpb.Status_INTERNAL_SERVER_ERROR {
 			if refusals++; !unsure || refusals > unsureTries {
 				return nil, fmt.Errorf("refused: %s: %s", told.Status, told.Info)
 			}
 		}
 		if !pause(ctx) {
 			return nil, outOfTime(ctx, told, sendErr, err)
+		}
+	}
+}
+
+// await waits until an update that is ordered is in force. Orderers by Kafka or a sequencer say that it is ordered before
+// they have read it back; sent again, it would be ordered once more.
+func (c *client) await(ctx context.Context, env *commonpb.Envelope, madeOf uint64) (now *current, err error) {
+	for {
+		err = c.each(ctx, func(ctx context.Context, orderer ordererpb.AtomicBroadcastClient) (err error) {
+			if now, err = c.fetchFrom(ctx, orderer); err == nil && now.config.Sequence <= madeOf {
+				return errUnseen
+			}
+			return err
+		})
+		switch {
+		case err == nil && now.isOf(env):
+			return now, nil
+		case err == nil:
+			return nil, ErrOvertaken
+		case !pause(ctx):
+			return nil, errors.Join(ctx.Err(), err)
 		}
 	}
 }

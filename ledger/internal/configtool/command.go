@@ -203,7 +203,16 @@ func (o *options) sign() *cobra.Command {
 func (o *options) send() *cobra.Command {
 	return o.withUpdate("send UPDATE", "Bring an update about that `--out` wrote and enough have signed",
 		func(cmd *cobra.Command, _ string, update *commonpb.ConfigUpdateEnvelope, _ []*identity.SigningIdentity, c *client) error {
-			return o.bringAbout(cmd, c, update, 0)
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			now, err := c.fetch(ctx)
+			for err != nil && pause(ctx) {
+				now, err = c.fetch(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			return o.bringAbout(cmd, c, update, now.config.Sequence)
 		})
 }
 
