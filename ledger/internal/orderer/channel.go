@@ -164,7 +164,7 @@ func (ch *channel) partDir(id uint64) string {
 func (ch *channel) submit(env *commonpb.Envelope, raw []byte, sequence uint64) *waiter {
 	w := ch.waiting.add(raw)
 	w.channel = ch
-	settle := func(err error) { ch.waiting.settle(w.key, err) }
+	settle := func(err error) { ch.waiting.settle(w, err) }
 	err := ch.propose(raw, sequence, settle)
 	if errors.Is(err, consensus.ErrNotLeader) {
 		if remote := ch.group.Load().remotes[ch.leader()]; remote != nil {
@@ -242,7 +242,7 @@ func (ch *channel) refusedByLeader(response *ordererpb.SubmitResponse) {
 	if _, err := hex.Decode(key[:], []byte(response.Info[:2*len(key)])); err != nil {
 		return
 	}
-	ch.waiting.settle(key, &leaderRefused{refusalOf(response.Status), strings.TrimSpace(response.Info[2*len(key):])})
+	ch.waiting.refuseOne(key, &leaderRefused{refusalOf(response.Status), strings.TrimSpace(response.Info[2*len(key):])})
 }
 
 // leaderRefused is the leader's answer.

@@ -68,19 +68,35 @@ func (t *tracker) ordered(txs [][]byte) {
 func (t *tracker) forget(w *waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.remove(w)
+}
+
+// settle answers the waiter whose own copy of a transaction that is: nil when it is ordered, or why it did not get into the
+// log. Another copy may still be under way.
+func (t *tracker) settle(w *waiter, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.remove(w) {
+		w.result <- err
+	}
+}
+
+// remove reports whether a waiter still waited.
+func (t *tracker) remove(w *waiter) bool {
 	all := t.waiting[w.key]
 	i := slices.Index(all, w)
 	switch {
-	case i < 0: // it was answered meanwhile
+	case i < 0: // it was answered meanwhile, or has given up
 	case len(all) == 1:
 		delete(t.waiting, w.key)
 	default:
 		t.waiting[w.key] = slices.Delete(all, i, i+1)
 	}
+	return i >= 0
 }
 
-// settle answers one waiter of a transaction: nil when it is ordered, or why it did not get into the log.
-func (t *tracker) settle(key [sha256.Size]byte, err error) {
+// refuseOne answers one waiter of a transaction, where nobody says whose copy did not get into the log.
+func (t *tracker) refuseOne(key [sha256.Size]byte, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.answer(key, err)

@@ -36,6 +36,44 @@ func TestWhoHasGivenUpTakesNobodysAnswer(t *testing.T) {
 	}
 }
 
+// refusing is a consenter that takes as many transactions as it has places.
+type refusing struct {
+	consensus.Consenter
+	places int
+	taken  []consensus.Proposal
+}
+
+func (r *refusing) Submit(p consensus.Proposal) error {
+	if len(r.taken) == r.places {
+		return consensus.ErrOverload
+	}
+	r.taken = append(r.taken, p)
+	return nil
+}
+
+// TestACopyThatIsRefusedSaysNothingOfTheOthers: who sent one that is taken is not told that it is not, at once or later.
+func TestACopyThatIsRefusedSaysNothingOfTheOthers(t *testing.T) {
+	raw := []byte("tx")
+	part := &refusing{places: 3}
+	c := &channel{name: ch, waiting: newTracker(false), owner: &Node{maxMessage: 1 << 30}}
+	c.taking.Store(&membership{part, nil})
+	var all []*waiter
+	for range 4 {
+		all = append(all, c.submit(nil, raw, 0))
+	}
+	require.Len(t, all[3].result, 1)
+	require.ErrorIs(t, <-all[3].result, consensus.ErrOverload)
+	part.taken[2].Settle(consensus.ErrNotLeader)
+	require.Len(t, all[2].result, 1)
+	require.ErrorIs(t, <-all[2].result, consensus.ErrNotLeader)
+	all[1].giveUp()
+	part.taken[1].Settle(consensus.ErrNotLeader)
+	require.Empty(t, all[0].result)
+	c.waiting.ordered([][]byte{raw})
+	require.Len(t, all[0].result, 1)
+	assert.NoError(t, <-all[0].result)
+}
+
 // TestAWaitForTheOrderEnds also where the transaction was lost, and whoever waited takes no answer of the client's next copy.
 func TestAWaitForTheOrderEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
