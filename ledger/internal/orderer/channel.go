@@ -230,7 +230,8 @@ func refusal(channel string, raw []byte, why error) *ordererpb.SubmitResponse {
 // mayRefuse reports whether the other end of a remote may say that a transaction does not get into the log: the leader may,
 // where orderers do not lie. Where some may, one that leaves learns nothing of what it has handed on, and its clients ask others.
 func (ch *channel) mayRefuse(by *cluster.Remote) bool {
-	return ch.Bundle().Orderer.Trust().Forwarded && ch.group.Load().remotes[ch.leader()] == by
+	g, leader := ch.group.Load(), ch.leader()
+	return ch.Bundle().Orderer.Trust().Forwarded && (g.remotes[leader] == by || g.parting[leader] == by)
 }
 
 // refusedByLeader is the other end of forwarded's answer.

@@ -23,6 +23,7 @@ type group struct {
 	members map[uint64]member
 	leaving []uint64                   // those of members that the configuration has removed
 	remotes map[uint64]*cluster.Remote // of the others
+	parting map[uint64]*cluster.Remote // parting are the remotes of the group before, which answer for lastWords what they were handed
 }
 
 // member is a consenter of the channel.
@@ -129,11 +130,12 @@ func (ch *channel) adopt(g *group) {
 		}
 		g.remotes[id] = remote
 	}
-	ch.group.Store(g)
 	if before != nil {
-		for _, remote := range before.remotes {
-			ch.owner.remotes.release(remote)
-		}
+		g.parting = before.remotes
+	}
+	ch.group.Store(g)
+	for _, remote := range g.parting {
+		ch.owner.remotes.release(remote)
 	}
 }
 

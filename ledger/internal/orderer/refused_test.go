@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -335,6 +336,40 @@ func TestWhoMayRefuseForTheLeader(t *testing.T) {
 			assert.Equal(t, test.answers, answers)
 		})
 	}
+}
+
+// TestTheLeadersLastWordsAreHeard: what was handed to it before its certificate changed is refused on the connection before.
+func TestTheLeadersLastWordsAreHeard(t *testing.T) {
+	c := newCluster(t, func(*setup.Options) {})
+	node := c.open(0)
+	defer func() { require.NoError(t, node.close()) }()
+	channel := node.channels[ch]
+	first := channel.group.Load()
+	leads, other := first.id%3+1, (first.id+1)%3+1
+	channel.taking.Store(&membership{&led{by: leads}, nil})
+	adopt := func(server []byte) {
+		g := &group{bundle: first.bundle, id: first.id, members: maps.Clone(first.members)}
+		m := g.members[leads]
+		m.server = server
+		g.members[leads] = m
+		channel.grouping.Lock()
+		defer channel.grouping.Unlock()
+		channel.adopt(g)
+	}
+	heard := func(by uint64) bool {
+		w := channel.waiting.add([]byte("tx"))
+		defer channel.waiting.forget(w)
+		node.Refused(first.remotes[by], &ordererpb.SubmitResponse{
+			Channel: ch, Status: commonpb.Status_BAD_REQUEST, Info: hex.EncodeToString(w.key[:]) + " no",
+		})
+		return len(w.result) > 0
+	}
+	adopt([]byte("another certificate"))
+	require.NotSame(t, first.remotes[leads], channel.group.Load().remotes[leads])
+	assert.True(t, heard(leads))
+	assert.False(t, heard(other))
+	adopt([]byte("a third certificate"))
+	assert.False(t, heard(leads), "it has left long ago")
 }
 
 // TestOneConnectionOfTwoBreaks to the same address: of those that two channels have while they name different certificates
