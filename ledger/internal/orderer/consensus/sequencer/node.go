@@ -66,6 +66,7 @@ type Node struct {
 
 	tell   func(level ops.Level, format string, args ...any) // tell writes to the log
 	silent bool                                              // silent is whether it is told that the sequencer does not answer
+	told   string                                            // told is what keeps transactions out, as it was told
 
 	// Of the goroutine that applies:
 	next    uint64           // number of the next blob
@@ -120,16 +121,16 @@ func (n *Node) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, n.conn.Close()) }()
 	defer n.block.Stop()
 	defer func() { err = errors.Join(err, n.syncer.Close()) }()
-	for told := ""; ; {
+	for {
 		err := n.session(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case fatal(err):
 			return fmt.Errorf("channel %s: %w", n.channel, err)
-		case err.Error() != told:
-			told = err.Error()
-			log.Warnf("[channel: %s] the sequencer is away, trying again: %s", n.channel, err)
+		case err.Error() != n.told:
+			n.told = err.Error()
+			n.tell(ops.Warn, "[channel: %s] the sequencer is away, trying again: %s", n.channel, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -250,6 +251,7 @@ func (n *Node) admit(ctx context.Context, end uint64) error {
 	defer n.open.Unlock()
 	if ctx.Err() == nil {
 		n.connected.Store(true)
+		n.told = ""
 		log.Infof("[channel: %s] The sequencer's log is read up to number %d", n.channel, n.next-1)
 	}
 	return nil
