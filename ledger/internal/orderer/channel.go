@@ -268,14 +268,11 @@ func (ch *channel) Apply(first uint64, entries ...*streampb.LogEntry) error {
 	if ch.Bundle() != ch.group.Load().bundle {
 		ch.regroup()
 	}
-	transactions := 0
-	for _, entry := range entries {
-		transactions += len(entry.Txs)
-		if !ch.kind.Log.External {
+	if !ch.kind.Log.External {
+		for _, entry := range entries {
 			ch.waiting.ordered(entry.Txs)
 		}
 	}
-	ch.metrics.ordered(ch.name, transactions, ch.Height())
 	return nil
 }
 

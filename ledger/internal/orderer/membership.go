@@ -328,7 +328,6 @@ func (ch *channel) importNext(stream ordererpb.AtomicBroadcast_DeliverClient, nu
 	if ch.Bundle() != ch.group.Load().bundle {
 		ch.regroup()
 	}
-	ch.metrics.ordered(ch.name, 0, ch.Height())
 	return true, nil
 }
 

@@ -13,25 +13,21 @@ import (
 
 // metrics are the series of an orderer, under Fabric's names where Fabric has one.
 type metrics struct {
-	registry     prometheus.Registerer
-	transactions *prometheus.CounterVec
-	height       *prometheus.GaugeVec
-	isLeader     *prometheus.GaugeVec
-	changes      *prometheus.CounterVec
-	validate     *prometheus.HistogramVec
-	enqueue      *prometheus.HistogramVec
-	processed    *prometheus.CounterVec
-	delivered    *serving.Delivered
+	registry  prometheus.Registerer
+	isLeader  *prometheus.GaugeVec
+	changes   *prometheus.CounterVec
+	validate  *prometheus.HistogramVec
+	enqueue   *prometheus.HistogramVec
+	processed *prometheus.CounterVec
+	delivered *serving.Delivered
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
 	channel := []string{"channel"}
 	m := &metrics{
-		registry:     registry,
-		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "orderer_ordered_transactions", Help: "Transactions put into the order."}, channel),
-		height:       prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ledger_blockchain_height", Help: "Height of the chain in blocks."}, channel),
-		isLeader:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "consensus_etcdraft_is_leader", Help: "The leadership status of the current node: 1 if it is the leader else 0."}, channel),
-		changes:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: "consensus_etcdraft_leader_changes", Help: "The number of leader changes since process start."}, channel),
+		registry: registry,
+		isLeader: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "consensus_etcdraft_is_leader", Help: "The leadership status of the current node: 1 if it is the leader else 0."}, channel),
+		changes:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "consensus_etcdraft_leader_changes", Help: "The number of leader changes since process start."}, channel),
 	}
 	histogram := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "broadcast", Name: name, Help: help, Buckets: ops.LatencyBuckets},
@@ -44,7 +40,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		Namespace: "broadcast", Name: "processed_count", Help: "The number of transactions processed.",
 	}, []string{"channel", "type", "status"})
 	m.delivered = serving.NewDelivered(registry)
-	registry.MustRegister(m.processed, m.transactions, m.height, m.isLeader, m.changes, m.validate, m.enqueue)
+	registry.MustRegister(m.processed, m.isLeader, m.changes, m.validate, m.enqueue)
 	return m
 }
 
@@ -57,11 +53,6 @@ func (m *metrics) answered(w *waiter, status commonpb.Status, now time.Time) {
 	m.validate.WithLabelValues(w.channel.name, kind, status.String()).Observe(w.checked.Sub(w.arrived).Seconds())
 	m.enqueue.WithLabelValues(w.channel.name, kind, status.String()).Observe(now.Sub(w.checked).Seconds())
 	m.processed.WithLabelValues(w.channel.name, kind, status.String()).Inc()
-}
-
-func (m *metrics) ordered(channel string, transactions int, height uint64) {
-	m.transactions.WithLabelValues(channel).Add(float64(transactions))
-	m.height.WithLabelValues(channel).Set(float64(height))
 }
 
 func (m *metrics) leader(channel string, us bool) {
@@ -92,6 +83,7 @@ func (m *metrics) saturation(ch *channel) {
 	depth("proposals", func() int { proposals, _ := queued(); return proposals })
 	depth("messages", func() int { _, messages := queued(); return messages })
 	depth("answers", ch.waiting.count)
+	m.chain(ch)
 	if !ch.kind.Log.External {
 		m.group(ch)
 	}
@@ -103,6 +95,19 @@ func (m *metrics) saturation(ch *channel) {
 		}
 		return 0
 	}))
+}
+
+// chain registers what a channel's chain has.
+func (m *metrics) chain(ch *channel) {
+	labels := prometheus.Labels{"channel": ch.name}
+	m.registry.MustRegister(
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "orderer_ordered_transactions", Help: "Transactions put into the order.", ConstLabels: labels,
+		}, func() float64 { return float64(ch.Grown()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "ledger_blockchain_height", Help: "Height of the chain in blocks.", ConstLabels: labels,
+		}, func() float64 { return float64(ch.Height()) }),
+	)
 }
 
 // group registers the size of the group and the height of the chain.

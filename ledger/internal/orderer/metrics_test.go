@@ -28,7 +28,7 @@ func TestQueuesAndWorkAreShown(t *testing.T) {
 		`broadcast_validate_duration_count{channel="mychannel",status="SUCCESS",type="MESSAGE"} 1`,
 		`broadcast_processed_count{channel="mychannel",status="SUCCESS",type="MESSAGE"} 1`,
 		`consensus_etcdraft_cluster_size{channel="mychannel"} 3`, `consensus_etcdraft_committed_block_number{channel="mychannel"} `,
-		`deliver_streams_opened `,
+		`deliver_streams_opened `, `orderer_ordered_transactions{channel="mychannel"} 1`, `ledger_blockchain_height{channel="mychannel"} `,
 		`qioi_orderer_outgoing_depth{to="` + c.node(1).Address + `"} `,
 	} {
 		assert.Contains(t, text, series)

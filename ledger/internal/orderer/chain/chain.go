@@ -35,6 +35,7 @@ type Chain struct {
 	store  *blockfile.Store
 	bundle atomic.Pointer[channelconfig.Bundle]
 	height atomic.Uint64 // sealed blocks
+	grown  atomic.Uint64 // transactions since the start that were not on disk
 	hub    *hub
 
 	unreadable numbers // blocks that could not be read
@@ -175,6 +176,9 @@ func (c *Chain) Bundle() *channelconfig.Bundle { return c.bundle.Load() }
 // Height is the number of sealed blocks.
 func (c *Chain) Height() uint64 { return c.height.Load() }
 
+// Grown is the number of transactions that the chain has got since the start, by the log or by Import.
+func (c *Chain) Grown() uint64 { return c.grown.Load() }
+
 // Applied is where the last sealed block ends in the log. Of the applying goroutine.
 func (c *Chain) Applied() Applied { return c.applied }
 
@@ -301,8 +305,11 @@ func (c *Chain) appendTx(tx []byte) error {
 		if !bytes.Equal(c.tail[c.count].Data, tx) {
 			return fmt.Errorf("%w: transaction %d on disk is another one", ErrOtherLog, c.count)
 		}
-	} else if err := c.store.AppendTx(c.number, uint64(c.count), tx, 0); err != nil {
-		return err
+	} else {
+		if err := c.store.AppendTx(c.number, uint64(c.count), tx, 0); err != nil {
+			return err
+		}
+		c.grown.Add(1)
 	}
 	c.hasher.Add(tx)
 	c.count++

@@ -112,6 +112,32 @@ func TestReplayAfterAStopAnywhere(t *testing.T) {
 	}
 }
 
+// TestWhatIsOnDiskCountsOnce: after a restart the log brings it again, and a part of the open block may come in a sealed one.
+func TestWhatIsOnDiskCountsOnce(t *testing.T) {
+	f := newFixture(t)
+	source := f.open(t.TempDir())
+	first, second := f.entry(4, false), f.entry(2, false)
+	require.NoError(t, source.Apply(2, first, second))
+	require.Equal(t, uint64(6), source.Grown())
+	block, err := source.Block(2)
+	require.NoError(t, err)
+
+	dir := t.TempDir()
+	c := f.open(dir)
+	require.NoError(t, c.Apply(2, first))
+	require.Equal(t, uint64(4), c.Grown())
+	require.NoError(t, c.Close())
+	c = f.open(dir)
+	require.NoError(t, c.Apply(2, first))
+	require.Zero(t, c.Grown())
+	require.NoError(t, c.Import(block))
+	require.Equal(t, uint64(2), c.Grown())
+	require.NoError(t, c.Apply(3, second))
+	assert.Equal(t, uint64(2), c.Grown())
+	require.NoError(t, c.Close())
+	require.NoError(t, source.Close())
+}
+
 func TestALedgerThatContradictsTheLogIsRefused(t *testing.T) {
 	f := newFixture(t)
 	dir := t.TempDir()
