@@ -19,7 +19,8 @@ import (
 )
 
 // AddOrderer makes the files of one orderer more in a network's folder, after the pattern of its last one. Started, it
-// follows the channels, until `config add-consenter` makes it a consenter.
+// follows the channels, until `config add-consenter` makes it a consenter. It errs where an orderer of the next name has
+// left anything.
 func AddOrderer(dir string) (*network.Node, error) {
 	file, err := network.Load(filepath.Join(dir, network.FileName))
 	if err != nil {
@@ -48,6 +49,9 @@ func AddOrderer(dir string) (*network.Node, error) {
 	}
 	fqdn := node.Name + "." + org.domain
 	home := path.Join(org.home, "orderers", fqdn)
+	if err := f.unused(node, home); err != nil {
+		return nil, err
+	}
 	if _, err := org.issue(home, fqdn, nodeconfig.RoleOrderer, node.Address); err != nil {
 		return nil, err
 	}
@@ -65,6 +69,19 @@ func AddOrderer(dir string) (*network.Node, error) {
 	}
 	file.Nodes = slices.Insert(file.Nodes, at+1, *node)
 	return node, file.Save(dir)
+}
+
+// unused errs where there is anything of a node before with that name.
+func (f folder) unused(node *network.Node, home string) error {
+	for _, name := range []string{home, node.Config, node.Data} {
+		switch _, err := os.Lstat(f.path(name)); {
+		case err == nil:
+			return fmt.Errorf("%s is of an %s that was there before: move it away, and what else there is of that orderer", name, node.Name)
+		case !os.IsNotExist(err):
+			return err
+		}
+	}
+	return nil
 }
 
 func lastOrderer(file *network.File) int {

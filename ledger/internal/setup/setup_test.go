@@ -2,6 +2,7 @@ package setup
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -334,4 +335,39 @@ func TestAnOrdererIsAddedAndGetsAnotherCertificate(t *testing.T) {
 	require.NoError(t, err)
 	_, err = AddOrderer(o.Dir)
 	assert.ErrorContains(t, err, "bft, raft or zyzzyva is accepted")
+}
+
+// TestWhatAnOrdererHasLeftIsNotOverwritten: it may have been removed for good, and its keys and its ledger may be needed.
+func TestWhatAnOrdererHasLeftIsNotOverwritten(t *testing.T) {
+	o := Defaults()
+	o.Dir = filepath.Join(t.TempDir(), "net")
+	_, err := Init(o)
+	require.NoError(t, err)
+	for _, left := range []string{"crypto/ordererOrganizations/example.com/orderers/orderer4.example.com", "nodes/orderer4.yaml", "data/orderer4"} {
+		path := filepath.Join(o.Dir, left)
+		require.NoError(t, os.MkdirAll(path, 0o755))
+		before := files(t, o.Dir)
+		_, err := AddOrderer(o.Dir)
+		require.ErrorContains(t, err, left+" is of an orderer4 that was there before")
+		assert.Equal(t, before, files(t, o.Dir))
+		require.NoError(t, os.Remove(path))
+	}
+	_, err = AddOrderer(o.Dir)
+	require.NoError(t, err)
+}
+
+// files are all in a folder, with what they hold.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	require.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			all[name] = ""
+			return err
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		all[name] = string(raw)
+		return err
+	}))
+	return all
 }
