@@ -113,16 +113,24 @@ func (o *organisation) user(name, unit string) (network.Client, error) {
 // folder writes files below a network's folder; names have forward slashes.
 type folder string
 
+// path is where a name leads to; one in a node's configuration may be absolute.
+func (f folder) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(string(f), filepath.FromSlash(name))
+}
+
 func (f folder) write(name string, content []byte) error { return f.put(name, content, 0o644) }
 
 func (f folder) writeSecret(name string, content []byte) error { return f.put(name, content, 0o600) }
 
 func (f folder) read(name string) ([]byte, error) {
-	return os.ReadFile(filepath.Join(string(f), filepath.FromSlash(name)))
+	return os.ReadFile(f.path(name))
 }
 
 func (f folder) put(name string, content []byte, mode os.FileMode) error {
-	full := filepath.Join(string(f), filepath.FromSlash(name))
+	full := f.path(name)
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func AddOrderer(dir string) (*network.Node, error) {
 		cfg.Address = node.Address
 	}
 	cfg.Listen, cfg.Operations.Listen = samePort(cfg.Listen, node.Address), samePort(cfg.Operations.Listen, node.Operations)
-	if err := cfg.Save(filepath.Join(dir, filepath.FromSlash(node.Config))); err != nil {
+	if err := cfg.Save(f.path(node.Config)); err != nil {
 		return nil, err
 	}
 	file.Nodes = slices.Insert(file.Nodes, at+1, *node)

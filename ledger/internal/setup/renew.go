@@ -137,11 +137,3 @@ func (f folder) showAnew(connections map[string]*nodeconfig.Connection, pair str
 	}
 	return errors.Join(errs...)
 }
-
-// path is where a name of a node's configuration leads to.
-func (f folder) path(name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(string(f), filepath.FromSlash(name))
-}

@@ -1,8 +1,11 @@
 package setup
 
 import (
+	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -63,6 +66,32 @@ func TestAPeerShowsItsNewCertificateToItsChaincodes(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(cfg.TLS.Cert))), "*.renewed"))
 	require.NoError(t, err)
 	assert.Empty(t, left)
+}
+
+// TestAPairOutsideOfTheFolderIsRenewed where it is, and leaves nothing elsewhere.
+func TestAPairOutsideOfTheFolderIsRenewed(t *testing.T) {
+	dir, node, cfg := peerOf(t)
+	home := filepath.Dir(filepath.Dir(cfg.TLS.Cert))
+	moved := filepath.Join(t.TempDir(), filepath.Base(home))
+	require.NoError(t, os.Rename(home, moved))
+	file := filepath.Join(dir, node.Config)
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	inside, err := filepath.Rel(dir, home)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, bytes.ReplaceAll(raw, []byte(inside), []byte(moved)), 0o600))
+	cfg, err = nodeconfig.Load(file, nodeconfig.RolePeer)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(moved, "tls", "server.crt"), cfg.TLS.Cert)
+	before, err := cfg.Certificate()
+	require.NoError(t, err)
+	had := slices.Sorted(maps.Keys(files(t, filepath.Dir(filepath.Dir(dir)))))
+	require.NoError(t, RenewTLS(dir, node.Name))
+	after, err := cfg.Certificate()
+	require.NoError(t, err)
+	assert.NotEqual(t, before.Certificate[0], after.Certificate[0])
+	assert.Equal(t, before.Leaf.Subject.CommonName, after.Leaf.Subject.CommonName)
+	assert.Equal(t, had, slices.Sorted(maps.Keys(files(t, filepath.Dir(filepath.Dir(dir))))))
 }
 
 // TestAPairThatCannotBeMadeLeavesTheOldOne, as on a full disk.
