@@ -27,7 +27,7 @@ type Patch struct {
 	Organisations []OrganisationPatch `yaml:"organisations"`
 	// RevocationLists are added by organisation; PEM.
 	RevocationLists map[string][]string `yaml:"revocation_lists"`
-	// Consenters join the orderers that agree by Raft, leave them, or get other certificates; one at a time.
+	// Consenters join those who order by Raft, PBFT or Zyzzyva, leave them, or get other certificates; one at a time.
 	Consenters []ConsenterPatch `yaml:"consenters"`
 	// BatchTimeout and MaxMessageCount are Fabric's cutting rules.
 	BatchTimeout    time.Duration `yaml:"batch_timeout"`

@@ -336,7 +336,7 @@ type Description struct {
 	Mode          string               `json:"mode"`
 	Organisations map[string][]string  `json:"organisations"` // their peers
 	Orderers      []string             `json:"orderers"`
-	Consenters    []string             `json:"consenters,omitempty"` // of Raft
+	Consenters    []string             `json:"consenters,omitempty"` // of Raft, PBFT and Zyzzyva
 	Chaincodes    map[string]Chaincode `json:"chaincodes"`
 }
 
