@@ -17,6 +17,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
+	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 )
@@ -92,17 +93,10 @@ func readPatch(file string) (channelconfig.Patch, error) {
 	if err := decoder.Decode(&patch); err != nil && !errors.Is(err, io.EOF) {
 		return patch, fmt.Errorf("%s: %w (chaincodes, policies, organisations, revocation_lists, consenters, batch_timeout and max_message_count are accepted)", file, err)
 	}
-	for { // a template may leave empty documents behind the first
-		var another any
-		switch err := decoder.Decode(&another); {
-		case errors.Is(err, io.EOF):
-			return patch, nil
-		case err != nil:
-			return patch, fmt.Errorf("%s: %w", file, err)
-		case another != nil:
-			return patch, fmt.Errorf("%s: it has more than one YAML document: one is accepted", file)
-		}
+	if err := nodeconfig.CheckRest(decoder); err != nil {
+		return patch, fmt.Errorf("%s: %w", file, err)
 	}
+	return patch, nil
 }
 
 func (o *options) upgrade() *cobra.Command {

@@ -153,7 +153,7 @@ func load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRest(decoder); err != nil {
+	if err := CheckRest(decoder); err != nil {
 		return nil, err
 	}
 	root := filepath.Dir(filepath.Dir(absolute))
@@ -172,8 +172,8 @@ func load(path string) (*Config, error) {
 	return &c, nil
 }
 
-// checkRest refuses a second document. A template may leave empty ones behind the first.
-func checkRest(decoder *yaml.Decoder) error {
+// CheckRest errs where a second document follows the one that was decoded. A template may leave empty ones behind the first.
+func CheckRest(decoder *yaml.Decoder) error {
 	for {
 		var another any
 		err := decoder.Decode(&another)
