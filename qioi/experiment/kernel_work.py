@@ -36,12 +36,23 @@ def kernel_seconds(proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> di
     return seconds | ({INTERRUPTS: irq + softirq} if apart else {})
 
 
-def worked(before: Mapping[Thread, float], after: Mapping[Thread, float]) -> float:
-    """Give the CPU seconds from one :func:`kernel_seconds` to the next.
+class KernelWork:
+    """Adds up what the kernel itself works, from one look to the next.
 
-    What a thread that has ended since did in between is unknown, so they may be too few, and are never too many.
+    What a thread did between the last look at it and its end is unknown, so it may be too little, never too much.
     """
-    return sum(used - before.get(thread, 0.0) for thread, used in after.items())
+
+    def __init__(self, proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> None:
+        self._proc, self._boot = proc, boot
+        self._before: Mapping[Thread, float] = kernel_seconds(proc, boot)
+        self._seconds = 0.0
+
+    def seconds(self) -> float:
+        """Look again; give the CPU seconds since the first look."""
+        now = kernel_seconds(self._proc, self._boot)
+        self._seconds += sum(used - self._before.get(thread, 0.0) for thread, used in now.items())
+        self._before = now
+        return self._seconds
 
 
 @cache

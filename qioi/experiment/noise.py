@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qioi.experiment.kernel_work import Thread, kernel_seconds, worked
+from qioi.experiment.kernel_work import KernelWork
 from qioi.lab.machine import Snapshot, between
 from qioi.lab.sampler import Sample
 
@@ -43,23 +43,23 @@ class Account:
     machine: Snapshot
     lab: float
     own: float
-    kernel: Mapping[Thread, float]
+    kernel: float
 
 
-def account(machine: Snapshot, lab: float) -> Account:
+def account(machine: Snapshot, lab: float, kernel: KernelWork) -> Account:
     """Add to counters that were just read what this process and the kernel had by now."""
-    return Account(machine, lab, time.process_time(), kernel_seconds())
+    return Account(machine, lab, time.process_time(), kernel.seconds())
 
 
-def account_of(sample: Sample) -> Account:
+def account_of(sample: Sample, kernel: KernelWork) -> Account:
     """Do so with a sample of all of the lab's groups that was just taken."""
-    return account(sample.machine, sum(sample.cpu.values()))
+    return account(sample.machine, sum(sample.cpu.values()), kernel)
 
 
 def disturbance(before: Account, after: Account, cores: int) -> dict[str, float]:
     """Give the metrics that say how quiet the machine was, in %; ``others`` are the processes outside of the lab."""
     quiet = between(before.machine, after.machine, cores)
-    kernel = worked(before.kernel, after.kernel)
+    kernel = after.kernel - before.kernel
     known = after.lab - before.lab + after.own - before.own + kernel
     metrics = {
         "steal": 100 * quiet.steal,

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from qioi.experiment.child import run_to_end
 from qioi.experiment.condense import CellFigures
+from qioi.experiment.kernel_work import KernelWork
 from qioi.experiment.noise import account, disturbance
 from qioi.experiment.plan import Cell
 from qioi.lab.machine import snapshot
@@ -82,10 +83,10 @@ def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> 
     """Run the benchmark, and write the cell's folder."""
     directory.mkdir(parents=True, exist_ok=True)
     file, costs = directory / "bench.json", costs_of(directory)
-    before_costs, before = known(costs), account(snapshot(), children())
+    before_costs, before = known(costs), account(snapshot(), children(), kernel := KernelWork())
     run(command(cell, seed, file, smoke=smoke), directory / "bench.log", cell.seconds + SLACK)
     # What the counters may be off by is nobody's work.
-    after = account(snapshot(), children() + TICKS)
+    after = account(snapshot(), children() + TICKS, kernel)
     found = msgspec.json.decode(file.read_bytes(), type=Found)
     metrics = condense(found, cell)
     # The simulator measures its costs on this machine, so what disturbs that disturbs its result. Where it has them

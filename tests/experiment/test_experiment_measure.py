@@ -231,7 +231,7 @@ def beside_one(traces: Traces, load: LoadSpec = AT_A_RATE, flushes: Sequence[Flu
         delays = {"sysbench1": working} if working else {}
         machine = Snapshot(float(at), 0.0, at / 2 + had, None)
         samples.append(Sample(float(at), {"peer": 1024}, cpu, delays, machine))
-        traces.looks.append(Look(float(at), Account(machine, sum(cpu.values()), 0.0, {}), at / 4, 0.0))
+        traces.looks.append(Look(float(at), Account(machine, sum(cpu.values()), 0.0, 0.0), at / 4, 0.0))
     found = Driven(LoadFigures(None, 50.0, 1, 1, 1, 1, 1, 100, 0), 0.0, 60.0, (), ())
     arm = ArmSpec(name="s1", title="s1", neighbours=NeighbourSpec(sysbench=1))
     cell = Cell("tiny", NetworkSpec(), "slow", load, arm, TIMING)
@@ -331,36 +331,34 @@ def test_where_one_of_several_clients_has_no_latency_all_together_have_none() ->
 
 
 QUIET = Snapshot(0.0, 0.0, 0.0, None)
-WORKER, ENDED, NEW = (9, 5), (10, 5), (10, 900)
 
 
 @pytest.mark.parametrize(
     ("lab", "own", "kernel", "steal", "said"),
     [
-        (9.5, 0.0, {}, 0.0, []),
-        (2.0, 0.0, {}, 0.0, ["used 40.0 %"]),
-        (2.0, 7.5, {}, 0.0, []),  # this process looks every tenth of a second
-        (2.0, 0.0, {WORKER: 107.5}, 0.0, []),
-        (9.5, 0.0, {WORKER: 100.0, NEW: 0.0}, 0.0, []),  # a worker of an hour has ended
-        (9.5, 0.0, {}, 1.0, ["5.0 %"]),
+        (9.5, 0.0, 0.0, 0.0, []),
+        (2.0, 0.0, 0.0, 0.0, ["used 40.0 %"]),
+        (2.0, 7.5, 0.0, 0.0, []),  # this process looks every tenth of a second
+        (2.0, 0.0, 7.5, 0.0, []),
+        (9.5, 0.0, 0.0, 1.0, ["5.0 %"]),
     ],
 )
 def test_what_disturbed_is_what_neither_the_lab_nor_this_process_nor_the_kernel_used(
-    lab: float, own: float, kernel: dict[tuple[int, int], float], steal: float, said: list[str]
+    lab: float, own: float, kernel: float, steal: float, said: list[str]
 ) -> None:
     """10 s on 2 cores, of which one is busy; a second of steal is a twentieth of it."""
-    before = Account(QUIET, 7.0, 3.0, {WORKER: 100.0, ENDED: 3600.0})
-    after = Account(Snapshot(10.0, steal, 10.0, None), 7.0 + lab, 3.0 + own, kernel)
+    before = Account(QUIET, 7.0, 3.0, 100.0)
+    after = Account(Snapshot(10.0, steal, 10.0, None), 7.0 + lab, 3.0 + own, 100.0 + kernel)
     found = complaints(disturbance(before, after, 2))
     assert len(found) == len(said)
     assert all(part in text for part, text in zip(said, found, strict=True))
 
 
 def test_waits_for_a_cpu_are_told_where_the_kernel_tells_them() -> None:
-    after = Account(Snapshot(10.0, 0.0, 0.0, 3.0), 0.0, 0.0, {WORKER: 2.0})
+    after = Account(Snapshot(10.0, 0.0, 0.0, 3.0), 0.0, 0.0, 2.0)
     quiet = {"steal": 0.0, "kernel": 10.0, "others": 0.0}
-    assert disturbance(Account(QUIET, 0.0, 0.0, {}), after, 2) == quiet
-    told = Account(Snapshot(0.0, 0.0, 0.0, 1.0), 0.0, 0.0, {})
+    assert disturbance(Account(QUIET, 0.0, 0.0, 0.0), after, 2) == quiet
+    told = Account(Snapshot(0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0)
     assert disturbance(told, after, 2) == {**quiet, "pressure": pytest.approx(20.0)}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qioi.experiment.kernel_work import TICKS, accounts_apart, kernel_seconds, thread_seconds, worked
+from qioi.experiment.kernel_work import TICKS, KernelWork, accounts_apart, kernel_seconds, thread_seconds
 
 
 def stat(pid: int, name: str, parent: int, seconds: float, start: int = 5) -> str:
@@ -40,9 +40,11 @@ def test_the_kernel_s_own_time_is_of_its_threads_alone(tmp_path: Path) -> None:
 def test_a_thread_that_ends_takes_no_more_away_than_its_own_work_since(tmp_path: Path) -> None:
     """A worker of an hour ends; its id is taken again; another one begins, and a third goes on."""
     write(tmp_path, [stat(9, "kworker/0:1", 2, 3600.0), stat(10, "kworker/0:2", 2, 50.0), stat(11, "jbd2", 2, 7.0)])
-    before = kernel_seconds(tmp_path, tmp_path)
+    work = KernelWork(tmp_path, tmp_path)
     write(tmp_path, [stat(10, "kworker/1:0", 2, 2.0, start=9), stat(11, "jbd2", 2, 8.0), stat(12, "jbd2", 2, 0.5)])
-    assert worked(before, kernel_seconds(tmp_path, tmp_path)) == pytest.approx(2.0 + 1.0 + 0.5)
+    assert work.seconds() == pytest.approx(2.0 + 1.0 + 0.5)
+    write(tmp_path, [stat(11, "jbd2", 2, 8.25)])
+    assert work.seconds() == pytest.approx(3.5 + 0.25)
 
 
 IRQ_TIME = "CONFIG_IRQ_TIME_ACCOUNTING"
@@ -75,7 +77,7 @@ def test_interrupts_are_the_kernel_s_own_where_they_are_charged_to_nobody_else(
             (proc / "config.gz").write_bytes(gzip.compress(text))
         else:
             (boot / f"config-{platform.release()}").write_bytes(text)
-    assert worked({}, kernel_seconds(proc, boot)) == pytest.approx(seconds)
+    assert sum(kernel_seconds(proc, boot).values()) == pytest.approx(seconds)
 
 
 @pytest.mark.skipif(
@@ -83,11 +85,11 @@ def test_interrupts_are_the_kernel_s_own_where_they_are_charged_to_nobody_else(
     reason="a process namespace of its own shows no threads of the kernel",
 )
 def test_this_kernel_has_worked() -> None:
-    assert worked({}, kernel_seconds()) > 0
+    assert sum(kernel_seconds().values()) > 0
 
 
 def test_softirqs_of_a_kernel_that_charges_them_to_tasks_are_not_counted_twice(tmp_path: Path) -> None:
     if accounts_apart(Path("/proc"), Path("/boot")):
         pytest.skip("this kernel accounts for interrupts apart")
     threads = sum(seconds for _, _, seconds in thread_seconds(Path("/proc")))
-    assert worked({}, kernel_seconds()) == pytest.approx(threads, abs=1.0)
+    assert sum(kernel_seconds().values()) == pytest.approx(threads, abs=1.0)
