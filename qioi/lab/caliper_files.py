@@ -225,13 +225,17 @@ def _check_shares(path: Path, test: Document, overrides: Overrides) -> None:
         return
     asked = {"txNumber": ("--transactions", overrides.transactions), "transactionLoad": ("--load", overrides.load)}
     numbers: dict[str, int] = {}
+    checked: set[str] = set()
     for entry in test["rounds"]:
         for key, number in _divided(entry).items():
+            if not isinstance(number, int):
+                continue
             option, given = asked[key]
             name = f"{option} {given}" if given is not None else f"{key} {number} of round {entry['label']}"
-            if isinstance(number, int) and (given is not None or overrides.workers is not None):
-                numbers[name] = number
-    uneven = [name for name, number in numbers.items() if number % workers]
+            numbers[name] = number
+            if given is not None or overrides.workers is not None:
+                checked.add(name)
+    uneven = [name for name, number in numbers.items() if name in checked and number % workers]
     if uneven:
         fewer = max(few for few in range(1, workers) if not any(number % few for number in numbers.values()))
         raise LabError(

@@ -229,6 +229,18 @@ def test_a_files_own_workers_share_what_the_command_line_sets(
     assert benchmark(mine, configs, network, Overrides(workers=2, duration=9))["test"]["workers"]["number"] == 2
 
 
+def test_the_workers_that_are_offered_can_share_the_files_own_numbers_too(configs: Path, tmp_path: Path) -> None:
+    """Three could share the six transactions, and not the 20 that the file has in flight."""
+    network, mine = filled(configs, description(tmp_path)), tmp_path / "mine.yaml"
+    (tmp_path / "load.js").touch()
+    control = {"type": "fixed-load", "opts": {"transactionLoad": 20}}
+    entry = {"label": "a", "txNumber": 8, "rateControl": control, "workload": {"module": "load.js"}}
+    mine.write_text(yaml.safe_dump({"test": {"workers": {"number": 4}, "rounds": [entry]}}), encoding="utf-8")
+    with pytest.raises(LabError, match=r"--transactions 6: each of 4 workers .* or --workers 2$"):
+        benchmark(mine, configs, network, Overrides(transactions=6))
+    assert benchmark(mine, configs, network, Overrides(transactions=6, workers=2))["test"]["workers"]["number"] == 2
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
