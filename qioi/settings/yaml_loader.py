@@ -17,6 +17,8 @@ LARGEST = 2**63 - 1
 DEEPEST, MOST_VALUES = 100, 100_000
 #: The tag of a key ``<<``.
 MERGE = "tag:yaml.org,2002:merge"
+#: The tag of a key ``=``, which is a string like others.
+VALUE = "tag:yaml.org,2002:value"
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -49,6 +51,8 @@ class StrictLoader(yaml.SafeLoader):
         merged, own = [], []
         for key, value in node.value:
             if key.tag != MERGE:
+                if key.tag == VALUE:
+                    key.tag = self.DEFAULT_SCALAR_TAG
                 own.append((key, value))
                 continue
             for source in reversed(value.value if isinstance(value, yaml.SequenceNode) else [value]):

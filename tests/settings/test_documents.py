@@ -130,6 +130,12 @@ def test_names_as_long_as_they_may_be(tmp_path: Path) -> None:
     assert load_config(path).components[0].cgroup == one["cgroup"]
 
 
+def test_an_equals_sign_is_a_key_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text("{=: 1}\n")
+    assert read_yaml(path) == {"=": 1}
+
+
 @pytest.mark.parametrize("key", ["k", "threshold"])
 def test_a_key_beside_a_merge_wins_also_where_its_mapping_is_merged_again(tmp_path: Path, key: str) -> None:
     """PyYAML 6.0.4 mistakes keys of one character. Of several merges the first one wins."""
