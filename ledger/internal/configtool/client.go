@@ -4,6 +4,7 @@ package configtool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -174,7 +175,7 @@ func (c *client) block(ctx context.Context, orderer ordererpb.AtomicBroadcastCli
 var (
 	// errBehind is an orderer's that has refused an update because it does not have the configuration yet that it was made of.
 	errBehind = errors.New("it is behind the others")
-	errUnseen = errors.New("the update is ordered, and it does not have it yet")
+	errUnseen = errors.New("it does not have it yet")
 )
 
 // send brings an update about, and returns the configuration that it became. An orderer
@@ -205,15 +206,16 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 				unsure = unsure || sent
 				return err
 			}
-			if told.Status == commonpb.Status_SUCCESS {
+			now, err = c.fetchFrom(ctx, orderer)
+			switch {
+			case told.Status == commonpb.Status_SUCCESS:
 				return nil
-			}
-			if now, err = c.fetchFrom(ctx, orderer); err == nil && now.config.Sequence < madeOf {
+			case err == nil && now.config.Sequence < madeOf:
 				return errBehind
 			}
 			return err
 		})
-		if sendErr == nil && told.Status == commonpb.Status_SUCCESS {
+		if sendErr == nil && told.Status == commonpb.Status_SUCCESS && (now == nil || !now.isOf(env)) {
 			return c.await(ctx, env, madeOf)
 		}
 		// Whatever was said: what counts is whether it is in force.
@@ -235,9 +237,10 @@ func (c *client) send(ctx context.Context, update *commonpb.ConfigUpdateEnvelope
 }
 
 // await waits until an update that is ordered is in force. Orderers by Kafka or a sequencer say that it is ordered before
-// they have read it back; sent again, it would be ordered once more.
+// they have read it back; sent again, it would be ordered once more. Another update that is in force may have come first, and
+// this one with it, or after it.
 func (c *client) await(ctx context.Context, env *commonpb.Envelope, madeOf uint64) (now *current, err error) {
-	for {
+	for others := 0; ; {
 		err = c.each(ctx, func(ctx context.Context, orderer ordererpb.AtomicBroadcastClient) (err error) {
 			if now, err = c.fetchFrom(ctx, orderer); err == nil && now.config.Sequence <= madeOf {
 				return errUnseen
@@ -248,9 +251,12 @@ func (c *client) await(ctx context.Context, env *commonpb.Envelope, madeOf uint6
 		case err == nil && now.isOf(env):
 			return now, nil
 		case err == nil:
-			return nil, ErrOvertaken
-		case !pause(ctx):
-			return nil, errors.Join(ctx.Err(), err)
+			if others++; others > unsureTries {
+				return nil, ErrOvertaken
+			}
+		}
+		if !pause(ctx) {
+			return nil, errors.Join(ctx.Err(), fmt.Errorf("the update is ordered: %w", cmp.Or(err, ErrOvertaken)))
 		}
 	}
 }

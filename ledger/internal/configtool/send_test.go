@@ -1,11 +1,13 @@
 package configtool
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -46,6 +48,31 @@ func TestAnUpdateThatCameSecondIsToBeMadeAgain(t *testing.T) {
 	w.nodes[0].answer = &ordererpb.BroadcastResponse{Status: commonpb.Status_SUCCESS}
 	_, err = c.send(t.Context(), &commonpb.ConfigUpdateEnvelope{ConfigUpdate: []byte("another")}, now.config.Sequence)
 	assert.ErrorIs(t, err, ErrOvertaken)
+}
+
+// TestAnUpdateMayFollowAnother that came into force while it was sent.
+func TestAnUpdateMayFollowAnother(t *testing.T) {
+	w := newTown(t, "raft")
+	file := filepath.Join(t.TempDir(), "update")
+	_, err := w.run(t, "upgrade-chaincode", "smallbank", "--version", "2.0", "--out", file)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	update := &commonpb.ConfigUpdateEnvelope{}
+	require.NoError(t, proto.Unmarshal(raw, update))
+	_, c, err := w.open()
+	require.NoError(t, err)
+	before, err := c.fetch(t.Context())
+	require.NoError(t, err)
+	patch := filepath.Join(t.TempDir(), "patch.yaml")
+	require.NoError(t, os.WriteFile(patch, []byte("max_message_count: 77\n"), 0o600))
+	_, err = w.run(t, "apply", patch)
+	require.NoError(t, err)
+
+	w.honest.unread = 2 * len(w.nodes) // they show the other one meanwhile
+	now, err := c.send(t.Context(), update, before.config.Sequence)
+	require.NoError(t, err)
+	assert.Greater(t, now.config.Sequence, before.config.Sequence+1)
 }
 
 // TestSuccessIsNoRefusal where the orderer that has told it is away afterwards, and the next one knows of the update before
