@@ -36,9 +36,8 @@ func Command() *cobra.Command {
 			if err := resultfile.Check(json); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), ending()...)
+			ctx, stop := untilTold(cmd.Context())
 			defer stop()
-			context.AfterFunc(ctx, stop) // another one ends it at once
 			found, err := Measure(ctx, run, options)
 			if err != nil {
 				return err
@@ -69,6 +68,17 @@ func ending() []os.Signal {
 		return []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	}
 	return []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+}
+
+// untilTold is a context that ends with the first such signal; another interrupt ends the process at once. A terminal that
+// is closed may say so twice, which is no such haste.
+func untilTold(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(parent, ending()...)
+	context.AfterFunc(ctx, func() {
+		signal.Ignore(syscall.SIGHUP)
+		stop()
+	})
+	return ctx, stop
 }
 
 func flags(f *pflag.FlagSet, run *plan.Run) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/signal"
 	"runtime"
 	"time"
 
@@ -100,10 +99,9 @@ func simulateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), ending()...)
+			ctx, stop := untilTold(cmd.Context())
 			defer stop()
-			context.AfterFunc(ctx, stop) // another one ends it at once
-			runtime.GC()                 // a collection during the next measurement would count as its CPU time
+			runtime.GC() // a collection during the next measurement would count as its CPU time
 			found, err := Simulate(ctx, run, o, costs)
 			if err != nil {
 				return err
