@@ -47,12 +47,12 @@ class Account:
 
 
 def account(machine: Snapshot, lab: float, kernel: KernelWork) -> Account:
-    """Add to counters that were just read what this process and the kernel had by now."""
+    """Make an account of the machine's and the lab's counters, just read, and of our own and the kernel's."""
     return Account(machine, lab, time.process_time(), kernel.seconds())
 
 
 def account_of(sample: Sample, kernel: KernelWork) -> Account:
-    """Do so with a sample of all of the lab's groups that was just taken."""
+    """Make an account of a sample of all of the lab's groups, which was just taken."""
     return account(sample.machine, sum(sample.cpu.values()), kernel)
 
 

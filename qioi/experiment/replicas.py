@@ -85,7 +85,7 @@ def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> 
     file, costs = directory / "bench.json", costs_of(directory)
     before_costs, before = known(costs), account(snapshot(), children(), kernel := KernelWork())
     run(command(cell, seed, file, smoke=smoke), directory / "bench.log", cell.seconds + SLACK)
-    # What the counters may be off by is nobody's work.
+    # The counters may be off by TICKS seconds, which count as the children's, so that they are not others'.
     after = account(snapshot(), children() + TICKS, kernel)
     found = msgspec.json.decode(file.read_bytes(), type=Found)
     metrics = condense(found, cell)
@@ -109,7 +109,7 @@ def known(costs: Path) -> str:
 
 
 def children() -> float:
-    """Give the CPU seconds of this process's children, and of theirs, that were waited for."""
+    """Give the CPU seconds of the children of this process that have ended, their own children included."""
     times = os.times()
     return times.children_user + times.children_system
 

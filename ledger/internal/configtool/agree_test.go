@@ -31,7 +31,7 @@ type chain struct {
 	// newest is the last block; it has a configuration.
 	newest *commonpb.Block
 	got    int // got is how many updates were sent to these orderers
-	// unread is how many more answers an orderer by Kafka gives of the block before, since it has not read its topic yet.
+	// unread is how many answers still show the block before, as of an orderer by Kafka that has not read its topic to the end.
 	unread int
 	before *commonpb.Block
 }
