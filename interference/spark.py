@@ -8,6 +8,7 @@ and again. It sorts once before the measurement, so that the virtual machines ha
 from __future__ import annotations
 
 import contextlib
+import http.client
 import importlib.util
 import json
 import os
@@ -195,7 +196,7 @@ def alive_workers(page: str) -> int | None:
     try:
         with directly.open(f"http://127.0.0.1:{page}/json/", timeout=2) as answer:
             return int(json.load(answer)["aliveworkers"])
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException, KeyError):  # a page that is only half there
         return None
 
 

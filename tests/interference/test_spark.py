@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import zlib
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -40,6 +41,28 @@ def test_the_master_is_asked_directly_whatever_the_proxy(monkeypatch: pytest.Mon
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{nobody}")
         monkeypatch.delenv("no_proxy", raising=False)
         assert alive_workers(str(server.server_port)) == 2
+
+
+WHOLE = b"HTTP/1.0 200 OK\r\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"nothing of HTTP\r\n\r\n", WHOLE + b"Content-Length: 99\r\n\r\n{}", WHOLE + b"\r\n{}", WHOLE + b"\r\n{"],
+)
+def test_a_master_that_is_only_half_there_is_asked_again(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        thread = Thread(target=answer_once, args=(master, answer), daemon=True)
+        thread.start()
+        assert alive_workers(str(master.getsockname()[1])) is None
+        thread.join()
+
+
+def answer_once(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(4096)
+        connection.sendall(answer)
 
 
 class Master(BaseHTTPRequestHandler):
