@@ -30,9 +30,9 @@ def render(tmp_path_factory: pytest.TempPathFactory) -> Render:
     subprocess.run(["go", "build", "-o", str(program), str(source)], check=True, timeout=600)
 
     def render(**values: Any) -> dict[str, Any]:
-        assert Draft7Validator(SCHEMA).is_valid(values)
-        own = yaml.safe_load((K8S / "chart/values.yaml").read_text())
-        given = json.dumps({"Values": own | values, "Release": {"Namespace": "qioi"}})
+        merged = yaml.safe_load((K8S / "chart/values.yaml").read_text()) | values
+        assert Draft7Validator(SCHEMA).is_valid(merged)
+        given = json.dumps({"Values": merged, "Release": {"Namespace": "qioi"}})
         templates = sorted((K8S / "chart/templates").glob("*.yaml"))
         done = subprocess.run([program, *templates], input=given, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

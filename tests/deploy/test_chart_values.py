@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from qioi.settings.file import FileConfig
 
 CHART = Path(__file__).parents[2] / "deploy/k8s/chart"
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 #: What the chart writes itself, by values of its own; the state folder is a mount of the pod's.
 WRITTEN = {"kubernetes", "period", "metrics", "state_dir", "dry_run"}
 #: What is for other hosts: components and channels are the cluster's, and no engine's record outlives a boot.
@@ -29,7 +31,7 @@ def test_every_key_of_the_daemons_file_that_holds_on_a_cluster_can_be_set() -> N
 
 
 def test_the_charts_own_values_are_accepted() -> None:
-    assert Draft7Validator(SCHEMA).is_valid(yaml.safe_load((CHART / "values.yaml").read_text()))
+    assert Draft7Validator(SCHEMA).is_valid(DEFAULTS)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_the_charts_own_values_are_accepted() -> None:
     ],
 )
 def test_the_chart_takes_what_the_daemon_takes(keys: dict[str, Any], tmp_path: Path) -> None:
-    assert Draft7Validator(SCHEMA).is_valid({"config": keys})
+    assert Draft7Validator(SCHEMA).is_valid({**DEFAULTS, "config": keys})
     file = tmp_path / "qioi.yaml"
     file.write_text(yaml.safe_dump({"kubernetes": {}, **keys}))
     load_config(file)
@@ -55,13 +57,14 @@ def test_the_chart_takes_what_the_daemon_takes(keys: dict[str, Any], tmp_path: P
         {"neighbours_keep": 0.91},
         {"on_exit": "leave"},
         {"actuator": "docker"},
+        {"actuator": "libcgroup"},  # the image has none
         {"slices": True},
         {"best_effort": "batch"},
         *({key: {}} for key in sorted(WRITTEN | ELSEWHERE)),
     ],
 )
 def test_the_chart_refuses_what_is_wrong_or_has_a_value_of_its_own(keys: dict[str, Any]) -> None:
-    assert not Draft7Validator(SCHEMA).is_valid({"config": keys})
+    assert not Draft7Validator(SCHEMA).is_valid({**DEFAULTS, "config": keys})
 
 
 @pytest.mark.parametrize(
@@ -69,11 +72,31 @@ def test_the_chart_refuses_what_is_wrong_or_has_a_value_of_its_own(keys: dict[st
     [
         {"cgroupRoot": None},
         {"logs": "pods"},
+        {"metricsPort": 80},  # the pod's daemon has no right to it
         {"extraVolumes": {"name": "docker"}},
         {"extraVolumes": [{"hostPath": {"path": "/a"}}]},
         {"extraVolumeMounts": [{"name": "docker"}]},
         {"extraVolumeMounts": [{"name": "docker", "mountPath": "a"}]},
     ],
 )
-def test_the_chart_refuses_paths_and_volumes_of_another_shape(values: dict[str, Any]) -> None:
+def test_the_chart_refuses_values_of_another_shape(values: dict[str, Any]) -> None:
+    assert not Draft7Validator(SCHEMA).is_valid({**DEFAULTS, **values})
+
+
+@pytest.mark.parametrize(
+    "removed",
+    [
+        *((name,) for name in ("image", "period", "dryRun", "metricsPort", "logs", "nri")),
+        *(("image", key) for key in ("repository", "tag", "pullPolicy")),
+        *(("nri", key) for key in ("enabled", "socketFolder", "image")),
+        *(("nri", "image", key) for key in ("repository", "tag")),
+    ],
+)
+def test_a_value_that_the_templates_need_cannot_be_removed(removed: tuple[str, ...]) -> None:
+    """Helm drops a key whose value is ``null``."""
+    values = copy.deepcopy(DEFAULTS)
+    place = values
+    for key in removed[:-1]:
+        place = place[key]
+    del place[removed[-1]]
     assert not Draft7Validator(SCHEMA).is_valid(values)
