@@ -230,12 +230,15 @@ soak: setup
 
 setup: $(STAMPS)/apt $(READY) $(STAMPS)/modules $(LEDGER)
 
-$(STAMPS)/apt: deploy/apt-packages.txt
-$(STAMPS)/apt-test: deploy/apt-packages-test.txt
-$(STAMPS)/apt-k8s: deploy/apt-packages-k8s.txt
+# A stamp is believed only where the packages are there: an old folder may stand on a new system.
+listed = $$(sed 's/\#.*//' $(1))
+unless_there = $(if $(shell deploy/apt-install.sh --look $(call listed,$(1)) 2>/dev/null && echo yes),,FORCE)
+$(STAMPS)/apt: deploy/apt-packages.txt $(call unless_there,deploy/apt-packages.txt)
+$(STAMPS)/apt-test: deploy/apt-packages-test.txt $(call unless_there,deploy/apt-packages-test.txt)
+$(STAMPS)/apt-k8s: deploy/apt-packages-k8s.txt $(call unless_there,deploy/apt-packages-k8s.txt)
 $(STAMPS)/apt $(STAMPS)/apt-test $(STAMPS)/apt-k8s:
 	@mkdir -p $(STAMPS)
-	@$(call apt,$$(sed 's/#.*//' $<))
+	@$(call apt,$(call listed,$<))
 	@touch $@
 
 FORCE:

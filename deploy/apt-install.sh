@@ -1,5 +1,6 @@
 #!/bin/sh
 # Install by apt what is missing of these packages, or programs of their name: apt-install.sh NAME...
+# `--look` before the names installs nothing, and fails if any is missing.
 #
 # Nothing that is installed is removed for it. What needs the network is tried again. What apt can say without it is not:
 # a name that it does not know, or a package that goes together with none of what is there.
@@ -60,10 +61,13 @@ settle() {
     echo "== not started, now or at a boot:$disabled (\`systemctl enable --now UNIT\` is for whoever wants one)"
 }
 
+look=
+[ "${1-}" != --look ] || { look=yes; shift; }
 missing=
 for name; do
     installed "$name" || missing="$missing $name"
 done
+[ -z "$look" ] || { [ -z "$missing" ]; exit; }
 [ -n "$missing" ] || { echo '== apt packages: all there'; exit 0; }
 [ "$(id -u)" = 0 ] || {
     needed=

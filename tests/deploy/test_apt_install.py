@@ -119,6 +119,14 @@ def test_where_all_is_there_apt_is_not_asked(host: Host) -> None:
     assert (done.returncode, done.stdout) == (0, "== apt packages: all there\n")
 
 
+def test_one_may_look_without_an_installation(host: Host) -> None:
+    host.has("toy-there")
+    host.program("apt-get", f"echo asked >>{host.folder}/done")
+    assert host.install("--look", "toy-there", "sh").returncode == 0
+    done = host.install("--look", "toy-there", "toy-missing")
+    assert (done.returncode, done.stdout, done.stderr, host.noted("done")) == (1, "", "", "")
+
+
 def test_a_removed_package_whose_configuration_stayed_is_missing(host: Host) -> None:
     host.offer("toy-removed")
     host.has("toy-removed", "deinstall ok config-files")

@@ -47,8 +47,17 @@ def left_to_do(clone: Path, **environment: str) -> list[str]:
     """Name the steps of `make setup` that are not done there."""
     command = ["make", "--no-print-directory", "-n", "-f", str(ROOT / "Makefile"), "-C", str(clone), "setup"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **environment})
-    said = {"python": "== Python environment", "ledger": "== building the ledger"}
+    said = {"packages": "apt-install.sh $(sed", "python": "== Python environment", "ledger": "== building the ledger"}
     return [step for step, words in said.items() if words in done.stdout]
+
+
+def change_system(clone: Path) -> Path:
+    """What was installed is not on the system that has the folder now."""
+    listed = clone / "deploy/apt-packages.txt"
+    age = listed.stat().st_mtime
+    listed.write_text("toy-missing\n")
+    os.utime(listed, (age, age))
+    return clone
 
 
 def remove_environment(clone: Path) -> Path:
@@ -116,6 +125,7 @@ def done_setup(clone: Path) -> Path:
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).touch()
         os.utime(clone / name, (order, order))
+    shutil.copy(ROOT / "deploy/apt-install.sh", clone / "deploy")
     (clone / "ledger/Makefile").write_text("build:\n\tmkdir -p bin && touch bin/qioi-ledger\n")
     for folder, _, _ in os.walk(clone / "ledger"):
         os.utime(folder, (0, 0))
@@ -126,6 +136,7 @@ def done_setup(clone: Path) -> Path:
 @pytest.mark.parametrize(
     ("change", "steps"),
     [
+        (change_system, ["packages", "python", "ledger"]),
         (remove_environment, ["python", "ledger"]),
         (remove_interpreter, ["python", "ledger"]),
         (move, ["python", "ledger"]),
