@@ -92,7 +92,7 @@ Architecture: $arch
 Maintainer: The QiOi authors <qioi@localhost>
 Installed-Size: $(du -sk "$root" | cut -f1)
 Depends: python3 (>= 3.11), python3 (<< 3.12), libc6 (>= 2.28)
-Recommends: libcgroup2
+Recommends: ca-certificates, libcgroup2
 Section: admin
 Priority: optional
 Description: performance isolation for a permissioned ledger
