@@ -3,7 +3,10 @@ package configtool
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -31,4 +34,18 @@ func TestAPatchIsOneDocument(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := readPatch(file)
 	assert.NoError(t, err)
+}
+
+func TestThePagesPatchIsOne(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "ledger-tools.md"))
+	require.NoError(t, err)
+	found := regexp.MustCompile(`(?m)^    # patch\.yaml.*\n(?:    .*\n)+`).Find(text)
+	require.NotEmpty(t, found)
+	file := filepath.Join(t.TempDir(), "patch.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(found), "\n    ", "\n")), 0o600))
+	patch, err := readPatch(file)
+	require.NoError(t, err)
+	assert.Equal(t, time.Second, patch.BatchTimeout)
+	assert.Len(t, patch.Chaincodes, 1)
+	assert.Len(t, patch.Policies, 1)
 }
