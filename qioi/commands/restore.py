@@ -34,7 +34,7 @@ UNANSWERED = 3
     "--unless-kept", is_flag=True, help="Leave shares that a daemon with `on_exit: keep` has kept on purpose."
 )
 def command(config: Path | None, state_dir: Path | None, record_dir: Path | None, unless_kept: bool) -> None:
-    """Put back every share that a dead daemon left changed.
+    """Put back every share that a dead daemon left changed, also on purpose (`on_exit: keep`).
 
     What somebody else has changed since is left alone. Docker's own record is put back too, also after a power cut; the
     folder for that is /var/lib/qioi, or a state folder other than /run/qioi, unless it is named.
