@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -41,7 +42,6 @@ PAGE = 100
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 STRATEGIC = "application/strategic-merge-patch+json"
-GONE = 410
 #: Most seconds for which a server is left alone that asks for it (RFC 9110: Retry-After).
 MOST_WAIT = 30.0
 
@@ -200,7 +200,7 @@ class Api:
             self.requests["watch", "unreachable"] += 1
             raise ApiError(f"{self._access.server}: {reason(error)}") from None
         self.requests["watch", str(answer.status)] += 1
-        if answer.status != 200:
+        if answer.status != HTTPStatus.OK:
             with closing(connection):
                 why = refusal(read_refusal(answer)) or answer.reason
             raise ApiError(f"watch {path}: {answer.status} {why}", answer.status, wait_of(answer))
@@ -295,11 +295,11 @@ class Watch:
         self._answer = answer
 
     def events(self) -> Iterator[Object]:
-        """Yield changes until the stream ends. ApiError if it breaks; GONE if the objects have to be listed anew."""
+        """Yield changes until the stream ends. ApiError if it breaks; 410 if the objects have to be listed anew."""
         try:
             while line := self._answer.readline(MAX_ANSWER + 1):
                 if len(line) > MAX_ANSWER:
-                    raise ApiError(f"watch: a change has more than {MAX_ANSWER >> 20} MB", GONE)
+                    raise ApiError(f"watch: a change has more than {MAX_ANSWER >> 20} MB", HTTPStatus.GONE)
                 event = decode(line)
                 del line
                 if not isinstance(event, dict) or not isinstance(event.get("object"), dict):

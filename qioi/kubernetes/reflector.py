@@ -17,9 +17,10 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 
-from qioi.kubernetes.client import GONE, Api, ApiError, Object, Watch
+from qioi.kubernetes.client import Api, ApiError, Object, Watch
 
 log = logging.getLogger("qioi")
 
@@ -31,8 +32,6 @@ RETRY, RETRY_MAX = 0.5, 5.0
 REPLAY = 5.0
 #: Seconds that the end may take.
 ENDING = 2.0
-#: The HTTP status of a request for which the server has not had enough time.
-TIMED_OUT = 504
 #: What is said before the first answer.
 NOT_ASKED = "not asked yet"
 
@@ -107,7 +106,7 @@ class Reflector:
                 self._session()
             except ApiError as error:
                 wait = error.wait
-                if error.status == GONE:
+                if error.status == HTTPStatus.GONE:
                     self._forget_version()
                 else:
                     problem = str(error)
@@ -201,7 +200,8 @@ def not_older_than(version: str) -> dict[str, str]:
 
 def has_no_version(error: ApiError) -> bool:
     """Whether a server lacks a list's version: it is too old, or the server has not seen it within some seconds."""
-    return error.status == GONE or (error.status == TIMED_OUT and "Too large resource version" in str(error))
+    too_new = error.status == HTTPStatus.GATEWAY_TIMEOUT and "Too large resource version" in str(error)
+    return error.status == HTTPStatus.GONE or too_new
 
 
 def outdated(problem: str) -> str:

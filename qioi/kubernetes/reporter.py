@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from http import HTTPStatus
 
 from qioi.kubernetes.absence import LOOK, Absences
 from qioi.kubernetes.client import Api, ApiError
@@ -25,12 +26,8 @@ MANAGER = 128
 EVERY = 1.0
 #: Seconds that the end may take.
 ENDING = 6.0
-#: HTTP statuses of no valid token, of no right, and of an object that does not exist.
-UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
-#: HTTP statuses of a server that answers, but has too much to do.
-TOO_MANY = 429
 #: HTTP statuses of a request that is refused for now: no valid token, no right, too late, a conflict.
-FOR_NOW = frozenset({UNAUTHORIZED, FORBIDDEN, 408, 409})
+FOR_NOW = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT})
 #: Most seconds until a status that was refused for now is written again, after :data:`PAUSE` the first time and twice
 #: as many each time. Rights may be granted, and a server that has just started may not know them yet.
 REFUSED_PAUSE = 60.0
@@ -234,10 +231,10 @@ class Reporter:
         try:
             write()
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if error.status != HTTPStatus.NOT_FOUND:
                 self._problems[about] = str(error)
                 self._from = self._clock() + error.wait
-                if not is_answered(error) or error.status == UNAUTHORIZED:
+                if not is_answered(error) or error.status == HTTPStatus.UNAUTHORIZED:
                     self._absences.forget()  # nobody else may have been able to write either
                 return error
         self._problems.pop(about, None)
@@ -261,13 +258,14 @@ class Reporter:
         try:
             self._api.request(write.verb, write.method, write.path, {}, write.body, write.kind)
         except ApiError as error:
-            if write.method == "PATCH" and error.status == NOT_FOUND:
+            if write.method == "PATCH" and error.status == HTTPStatus.NOT_FOUND:
                 self._events.lost(write)
                 return True
             self._problems[EVENTS] = str(error)
             self._from = self._clock() + error.wait
             log.warning("kubernetes event: %s", error)
-            if not is_final(error) and error.status != FORBIDDEN:  # a namespace that ends forbids all new objects
+            forbidden = error.status == HTTPStatus.FORBIDDEN  # as all new objects are in a namespace that ends
+            if not is_final(error) and not forbidden:
                 self._events.put_off(write)
                 self._events_from = self._clock() + self._events_pause
                 self._events_pause = min(EVENTS_PAUSE_MAX, 2 * self._events_pause)
@@ -290,7 +288,7 @@ def warn_of_left(policies: int, why: str) -> None:
 
 def is_answered(error: ApiError | None) -> bool:
     """Whether the server has carried out or refused this one request, and may take others."""
-    return error is None or (400 <= error.status < 500 and error.status != TOO_MANY)
+    return error is None or (400 <= error.status < 500 and error.status != HTTPStatus.TOO_MANY_REQUESTS)
 
 
 def is_final(error: ApiError) -> bool:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 from qioi.controller.guard.journal import Journal
@@ -30,6 +31,7 @@ from qioi.kubernetes.resizes import (
     Record,
     after_resize,
     erasure,
+    is_outdated,
     is_raised,
     kept_raised,
     left_over,
@@ -46,14 +48,14 @@ EVERY = 1.0
 #: Seconds that the end may take, and seconds that the watch has to show a change then. The reporter, the cluster and
 #: the files take more of the pod's terminationGracePeriodSeconds.
 ENDING, SETTLED = 10.0, 1.0
-#: The HTTP status of a request that there is no right to, and seconds until it is tried again: rights may be granted.
-FORBIDDEN, FORBIDDEN_PAUSE = 403, 60.0
+#: Seconds until a request is tried again that there is no right to: rights may be granted.
+FORBIDDEN_PAUSE = 60.0
+#: HTTP statuses of a request that would be refused again: webhooks and limits choose one of them.
+FINAL = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY})
 #: Most seconds until a restore that was refused for good is tried again; each pause is twice as long as the one before.
 REFUSED_PAUSE = 300.0
 #: Seconds for which a raise may fail until its pod is left to the other actuators.
 LASTING = 30.0
-#: How a server words that a test of a JSON patch has failed (apimachinery: NewGenericServerResponse).
-OUTDATED = "the server rejected our request due to an error in our request"
 JSON_PATCH = "application/json-patch+json"
 #: The journal's file name.
 NAME = "requests"
@@ -297,7 +299,7 @@ class Resizer:
             self._api.request("annotate", "PATCH", f"{record.path}/status", {}, erasure(record, cpu), JSON_PATCH)
         except ApiError as error:
             # Somebody has put back what we have no right to. If we see this too late, the annotation tells us again.
-            if error.status != FORBIDDEN or cpu.original is not None:
+            if error.status != HTTPStatus.FORBIDDEN or cpu.original is not None:
                 raise
 
     def _give_up(self, record: Record, cpu: CpuRequest) -> None:
@@ -310,7 +312,7 @@ class Resizer:
         try:
             self._erase(record, cpu)
         except ApiError as error:
-            if error.status != FORBIDDEN:
+            if error.status != HTTPStatus.FORBIDDEN:
                 raise
             kept = error if is_raised(cpu) else None
         if not self._states.of(record.uid).foreign:
@@ -330,12 +332,12 @@ class Resizer:
         """
         self._from = self._clock() + error.wait
         state = self._states.of(record.uid)
-        if error.status == FORBIDDEN and state.foreign:  # there is nothing that others have to put back
+        if error.status == HTTPStatus.FORBIDDEN and state.foreign:  # there is nothing that others have to put back
             failed = Failure(self._clock(), FORBIDDEN_PAUSE)
             self._states.set(record.uid, failed=failed, forbidden=False, problem=None)
             return
         raises, outdated = record.wanted is not None, is_outdated(error)
-        final = error.status in (400, 403, 422) and not outdated
+        final = error.status in FINAL and not outdated
         before = state.failed if state.failed.raises == raises else NEVER
         failed = before.next(self._clock(), raises, not final and not outdated)
         self._states.set(record.uid, failed=failed, problem=f"request: {error}")
@@ -346,7 +348,7 @@ class Resizer:
             elif found and not outdated and failed.at - failed.since >= LASTING:
                 self._refuse(record, f"its resize fails again and again: {error}")
             return
-        lacks = error.status == FORBIDDEN and not state.stray and self._lacks_right(record)
+        lacks = error.status == HTTPStatus.FORBIDDEN and not state.stray and self._lacks_right(record)
         if lacks:
             self._states.set(record.uid, failed=Failure(self._clock(), FORBIDDEN_PAUSE), forbidden=True)
             if not state.forbidden:
@@ -382,10 +384,4 @@ class Resizer:
         self._journal.store(self._states.entries())
 
     def _say_unwritten(self, uid: str, error: OSError) -> None:
-        problem = f"journal {self._journal.file}: {error.strerror}: nothing is changed without it"
-        self._states.set(uid, problem=problem)
-
-
-def is_outdated(error: ApiError) -> bool:
-    """Whether the server refused a JSON patch because the pod is not as seen; by the same status webhooks refuse."""
-    return error.status == 422 and str(error).endswith(f": 422 {OUTDATED}")
+        self._states.set(uid, problem=f"journal {self._journal.file}: {error.strerror}: nothing is changed without it")

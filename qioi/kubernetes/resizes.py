@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from http import HTTPStatus
 
 from qioi.controller.guard.journal import Entry
 from qioi.controller.guard.rule import Whose, whose
 from qioi.controller.levers.lever import PodId
-from qioi.kubernetes.client import Object
+from qioi.kubernetes.client import ApiError, Object
 from qioi.kubernetes.pods import Pod, told_container
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION, CpuRequest, hindrance, is_step, milli, read_request, shares_of
 from qioi.model import MAX_SHARES, MIN_SHARES
@@ -27,6 +28,8 @@ NOTED = "/metadata/annotations/" + ORIGINAL_ANNOTATION.replace("/", "~1")
 UNSEEN = 8
 #: Seconds for which a pod whose resize was refused is left to the other actuators.
 REFUSED = 600.0
+#: How a server words that a test of a JSON patch has failed (apimachinery: NewGenericServerResponse).
+OUTDATED = "the server rejected our request due to an error in our request"
 #: What stands in the journal's entries in place of a file.
 FILE = "requests.cpu"
 
@@ -207,3 +210,8 @@ def as_seen(record: Record, cpu: CpuRequest) -> list[dict[str, str]]:
     if cpu.asked:
         tests.append((request_path(cpu), cpu.asked))
     return [{"op": "test", "path": path, "value": value} for path, value in tests]
+
+
+def is_outdated(error: ApiError) -> bool:
+    """Whether the server refused a JSON patch because the pod is not as seen; by the same status webhooks refuse."""
+    return error.status == HTTPStatus.UNPROCESSABLE_ENTITY and str(error).endswith(f": 422 {OUTDATED}")
