@@ -30,9 +30,13 @@ class Failure:
     since: float = float("inf")
     refused: bool = False
 
+    def of(self, raises: bool) -> Failure:
+        """Give the last failure of a raise, or of a restore."""
+        return self if self.raises == raises else NEVER
+
     def next(self, at: float, raises: bool, grows: bool) -> Failure:
         """Give the failure that follows, with a longer pause if it ``grows``."""
-        before = self if self.raises == raises else NEVER
+        before = self.of(raises)
         if not grows or before.refused:
             return replace(before, at=at, raises=raises)
         pause = min(FAILED_PAUSE, max(PAUSE, 2 * before.pause))

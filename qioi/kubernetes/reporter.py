@@ -59,7 +59,6 @@ class Reporter:
         self._clock = clock
         self._sights: Mapping[str, Sight] = {}
         self._said: dict[str, Said] = {}
-        self._judged: dict[str, Judged] = {}
         self._verdicts: dict[str, Said] = {}  # the verdicts written to policies that do not show them yet
         self._quiet: dict[str, Judged] = {}  # policies of other nodes, of which this one has nothing to say
         self._look_at = float("-inf")  # the monotonic time of the next look for lost nodes
@@ -104,25 +103,25 @@ class Reporter:
             elif left := self._left():
                 warn_of_left(len(left), "the server has not answered in time")
 
-    def _left(self) -> list[str]:
+    def _left(self) -> list[Judged]:
         """Give the policies that have, or may have, entries of this node."""
-        return [path for path, said in list(self._said.items()) if said.has_entries]
+        return [said.judged for said in list(self._said.values()) if said.judged is not None and said.has_entries]
 
     def _leave(self) -> None:
         """Remove this node's entries for as long as the server answers."""
         left = self._left()
-        kept, why = set(left), ""
-        for path in left:
-            empty = document(self._judged[path], {})
-            error = self._try(path, partial(self._api.apply_status, path, empty, self._manager))
+        kept, why = len(left), ""
+        for judged in left:
+            write = partial(self._api.apply_status, judged.path, document(judged, {}), self._manager)
+            error = self._try(judged.path, write)
             if error is None:
-                kept.remove(path)
+                kept -= 1
                 continue
             why = str(error)
             if not is_answered(error):
                 break
         if kept:
-            warn_of_left(len(kept), why)
+            warn_of_left(kept, why)
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY):
@@ -142,11 +141,11 @@ class Reporter:
     def _forget_gone(self, sights: Mapping[str, Sight]) -> None:
         """Forget policies that are gone together with their statuses, even if others have their names."""
         for path, said in list(self._said.items()):
-            if path not in sights or sights[path].judged.uid != said.uid:
-                del self._said[path], self._judged[path]
+            if path not in sights or not said.is_of(sights[path].judged):
+                del self._said[path]
                 self._problems.pop(path, None)
         for path, said in list(self._verdicts.items()):
-            if path not in sights or sights[path].judged.uid != said.uid or settled(sights[path].judged):
+            if path not in sights or not said.is_of(sights[path].judged) or settled(sights[path].judged):
                 del self._verdicts[path]
                 self._problems.pop(about_verdict(path), None)
         self._quiet = {path: one for path, one in self._quiet.items() if path in sights}
@@ -177,7 +176,7 @@ class Reporter:
         left = path not in self._said and sight.node in words(judged)
         new = due_verdict(judged, self._verdicts.get(path), now, wall, anew=left)
         if new is not None:
-            said = self._verdicts.setdefault(path, Said(uid=judged.uid))
+            said = self._verdicts.setdefault(path, Said(judged=judged))
             error = self._put(about_verdict(path), partial(self._api.apply_status, path, new, VERDICTS), said)
             if error is None or is_final(error):
                 said.body, said.at, said.pause = new, now, 0.0
@@ -189,8 +188,8 @@ class Reporter:
             if quiet:
                 self._quiet[path] = judged
             return True
-        said = self._said.setdefault(path, Said(uid=judged.uid))
-        self._judged[path] = judged
+        said = self._said.setdefault(path, Said())
+        said.judged = judged
         error = self._put(path, partial(self._api.apply_status, path, new, self._manager), said)
         if error is None or is_final(error):
             said.body, said.rows, said.at, said.pause = new, sight.rows, now, 0.0

@@ -263,7 +263,7 @@ def newer(sight: Sight, decision: LastDecision) -> bool:
 
 @dataclass(slots=True)
 class Said:
-    """The status last applied to one policy of this uid.
+    """The status last applied to one policy, ``judged``.
 
     ``at``: when it was applied. ``again``: before when it is not applied again, after a failure. Both are monotonic.
     ``pause``: the seconds that the last refusal cost; 0 once one was taken.
@@ -275,8 +275,12 @@ class Said:
     at: float = float("-inf")
     again: float = float("-inf")
     pause: float = 0.0
-    uid: str = ""
+    judged: Judged | None = None
     tried: bool = False
+
+    def is_of(self, judged: Judged) -> bool:
+        """Whether it was applied to this object, and not to one before it of the same name."""
+        return self.judged is not None and self.judged.uid == judged.uid
 
     @property
     def has_entries(self) -> bool:

@@ -338,7 +338,7 @@ class Resizer:
             return
         raises, outdated = record.wanted is not None, is_outdated(error)
         final = error.status in FINAL and not outdated
-        before = state.failed if state.failed.raises == raises else NEVER
+        before = state.failed.of(raises)
         failed = before.next(self._clock(), raises, not final and not outdated)
         self._states.set(record.uid, failed=failed, problem=f"request: {error}")
         if raises:
