@@ -50,6 +50,9 @@ class Offer:
     wanted: bool = True
     unanswered: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.means}: {self.text}"
+
 
 def offers(
     section: KubernetesConfig, api: Api | None, hierarchy: Hierarchy, patience: float = PATIENCE
@@ -71,7 +74,7 @@ def story(found: Iterable[Offer]) -> str:
     found = tuple(found)
     chosen = choose(found)
     lacking = (one for one in found[: found.index(chosen)] if one.wanted)
-    return "; ".join([f"{chosen.means}: {chosen.text}", *(f"not {one.means}: {one.text}" for one in lacking)])
+    return "; ".join([str(chosen), *(f"not {one}" for one in lacking)])
 
 
 def nri_offer(path: str | None, patience: float) -> Offer:

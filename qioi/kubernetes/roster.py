@@ -134,7 +134,7 @@ class ClusterRoster(Roster):
             return
         self._offers = self._choice.offers
         self._chosen = choose(self._offers)
-        log.info("actuator %s: %s (chosen)", self._chosen.means, self._chosen.text)
+        log.info("actuator %s (chosen)", self._chosen)
         if self._requests is not None:
             self._requests.chosen = self._chosen.means is Means.RESIZE
 
@@ -233,10 +233,6 @@ class ClusterRoster(Roster):
         """Whether a pod's request is left changed that only somebody with more rights can put back."""
         return self._resizer is not None and self._resizer.powerless
 
-    def _actuator(self) -> str:
-        """Describe the actuator that was chosen."""
-        return f"{self._chosen.means}: {self._chosen.text}"
-
     def _means(self, pod: Pod, owner: Owner | None) -> Means:
         """Give the means by which a component is acted on, which has this owner."""
         if self._requests is not None and self._requests.moves(pod.uid):
@@ -247,8 +243,8 @@ class ClusterRoster(Roster):
         """Give what metrics and `qioi status` show of the cluster."""
         requests = {f"{verb} {code}": count for (verb, code), count in sorted(self._cluster.api.requests.items())}
         refused = tuple(f"{one.namespace}/{one.name}: {one.message}" for one in self._view.judged if not one.accepted)
-        means = tuple(f"{one.means}: {one.text}" for one in self._offers)
-        return KubernetesState(self._cluster.node, self._actuator(), tuple(pods.values()), requests, refused, means)
+        means = tuple(map(str, self._offers))
+        return KubernetesState(self._cluster.node, str(self._chosen), tuple(pods.values()), requests, refused, means)
 
 
 def row(state: ComponentState, pod: PodState) -> Row:

@@ -67,7 +67,7 @@ def make_roster(
     found = offers(section, writing, hierarchy)
     chosen = choose(found)
     for one in found:
-        log.info("actuator %s: %s%s", one.means, one.text, " (chosen)" if one is chosen else "")
+        log.info("actuator %s%s", one, " (chosen)" if one is chosen else "")
     choice = Choice(found, writing)
     cleanup.callback(choice.close)
     former = guard.owners()
