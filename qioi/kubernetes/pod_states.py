@@ -54,10 +54,10 @@ class PodState:
     ``record``: there is one while its request is ours, or is being restored. ``refused``: until which monotonic time
     its request is not moved, and why. ``forbidden``: we have no right to put its request back. ``foreign``: somebody
     else has set its request; it has a record while its annotation, which names ours, cannot be erased. ``kept``: its
-    request is restored, but its kubelet does not apply that. ``stray``: no policy in force covers it, and its
-    annotation alone says that its request was changed. ``erased``: its annotation is removed, but still seen.
-    ``untold``: its annotation is of an unknown container, and that was said. ``problem``: why its request could not be
-    changed.
+    request is restored, but its kubelet does not apply that. ``restored``: its request is, and only its annotation,
+    which cannot be erased, is left. ``stray``: no policy in force covers it, and its annotation alone says that its
+    request was changed. ``erased``: its annotation is removed, but still seen. ``untold``: its annotation is of an
+    unknown container, and that was said. ``problem``: why its request could not be changed.
     """
 
     record: Record | None = None
@@ -66,6 +66,7 @@ class PodState:
     forbidden: bool = False
     foreign: bool = False
     kept: bool = False
+    restored: bool = False
     stray: bool = False
     erased: bool = False
     untold: bool = False
@@ -94,7 +95,8 @@ class PodState:
             return self
         others = record.container != pod.main  # a label names another container now: first this one is restored
         wanted = None if shares is None or others else request_for(record, pod.cpu, shares)
-        return replace(self, record=replace(record, wanted=wanted), stray=False)
+        restored = self.restored and wanted is None
+        return replace(self, record=replace(record, wanted=wanted), restored=restored, stray=False)
 
     def let_go(self) -> PodState:
         """Have its request restored."""
@@ -103,6 +105,10 @@ class PodState:
     def refuse(self, until: float, why: str) -> PodState:
         """Have its request restored, and not moved until then."""
         return replace(self.let_go(), refused=(until, why))
+
+    def leave_noted(self) -> PodState:
+        """Take in that its request is restored, and its annotation stays; a raise may have been asked for meanwhile."""
+        return replace(self, restored=self.record is not None and self.record.wanted is None)
 
     def keep(self, record: Record) -> PodState:
         """Take in what was done; the newest wanted request stays, which may have changed meanwhile."""
@@ -127,7 +133,7 @@ class PodState:
 
     def succeed(self) -> PodState:
         """Take in that the last request to the server was carried out."""
-        return replace(self, failed=NEVER, forbidden=False, kept=False, problem=None)
+        return replace(self, failed=NEVER, forbidden=False, kept=False, restored=False, problem=None)
 
     def drop(self) -> PodState:
         """Take in that nothing is left to do."""

@@ -120,7 +120,7 @@ class Resizer:
     def record(self, uid: str) -> Record | None:
         """Give the record of a pod whose request is ours, or is being restored; ``None`` for all others."""
         state = self._states.of(uid)
-        return None if state.foreign else state.record
+        return None if state.foreign or state.restored else state.record
 
     def keep_only(self, uids: set[str]) -> None:
         """Restore the requests of all pods except these."""
@@ -243,8 +243,7 @@ class Resizer:
             if target is not None:
                 self._resize(record, cpu, target, now)
             elif do is Do.ERASE:
-                self._erase(record, cpu)
-                self._drop(record.uid)
+                self._end(record, cpu)
             elif do is Do.GIVE_UP:
                 self._give_up(record, cpu)
             self._states.change(record.uid, PodState.succeed)
@@ -280,7 +279,7 @@ class Resizer:
         current, text = milli(cpu.asked) or 0, record.original if target == record.found else f"{target}m"
         after = after_resize(record, current, target, now)
         self._update(record.uid, after)
-        self._states.set(record.uid, kept=False)
+        self._states.set(record.uid, kept=False, restored=False)
         change = replacement(record, cpu, text)
         self._api.request("resize", "PATCH", f"{record.path}/resize", {}, change, JSON_PATCH)
         log.info("%s/%s: request %s -> %s", record.namespace, record.name, cpu.asked, text)
@@ -290,6 +289,16 @@ class Resizer:
         metadata = {"uid": record.uid, "annotations": {ORIGINAL_ANNOTATION: record.original}}
         self._api.request("annotate", "PATCH", f"{record.path}/status", {}, {"metadata": metadata}, STRATEGIC)
         self._states.set(record.uid, erased=False)
+
+    def _end(self, record: Record, cpu: CpuRequest) -> None:
+        """Forget a pod whose request is restored, once its annotation is removed. ApiError, OSError."""
+        try:
+            self._erase(record, cpu)
+        except ApiError as error:
+            if not is_outdated(error):
+                self._states.change(record.uid, PodState.leave_noted)
+            raise
+        self._drop(record.uid)
 
     def _erase(self, record: Record, cpu: CpuRequest) -> None:
         """Remove the pod's annotation if its request is still as seen; otherwise ours may be in force. ApiError."""

@@ -62,6 +62,22 @@ def test_until_a_request_is_restored_no_files_are_written(tmp_path: Path) -> Non
     assert (taken.components, requests.why_files) == ({"peer0"}, {"peer0": said})
 
 
+def test_once_a_request_is_restored_files_are_written(tmp_path: Path) -> None:
+    """Also where its annotation cannot be erased."""
+    one = Component("peer0", Role.PEER, "pod/p", ("red",))
+    requests = make(tmp_path, one)
+    requests.in_force(one, FOUND)
+    decision = Decision("peer0", 102, 400, "r", channel="red")
+    requests.take([decision])
+    (pod,) = requests.view.pods.values()
+    states = requests._resizer._states
+    states.change(pod.uid, lambda state: state.refuse(float("inf"), "Deferred: no room").leave_noted())
+    assert requests.in_force(one, FOUND) is FOUND
+    taken = requests.take([decision])
+    assert (taken.components, requests.moves(pod.uid)) == (frozenset(), False)
+    assert taken.notes == {"peer0": "Deferred: no room: its files are written instead"}
+
+
 def test_while_the_server_is_away_files_are_written(tmp_path: Path) -> None:
     """A pod whose request is moved already stays as it is."""
     one, followed = Component("peer0", Role.PEER, "pod/p", ("red",)), [False]

@@ -12,12 +12,12 @@ from qioi.kubernetes.pods import read_pod, slim
 from qioi.kubernetes.resizes import Record
 
 RECORD = Record("fab", "peer0", "u", "main", "100m", ours=(100, 400), wanted=400)
-FULL = PodState(RECORD, (9.0, "why"), Failure(1.0), True, True, True, True, True, True, "problem")
+FULL = PodState(RECORD, (9.0, "why"), Failure(1.0), True, True, True, True, True, True, True, "problem")
 
 
 def test_what_is_dropped_leaves_what_others_have_done_to_the_pod() -> None:
     assert FULL.drop() == PodState(refused=FULL.refused, foreign=True, erased=True, untold=True)
-    assert FULL.succeed() == replace(FULL, failed=NEVER, forbidden=False, kept=False, problem=None)
+    assert FULL.succeed() == replace(FULL, failed=NEVER, forbidden=False, kept=False, restored=False, problem=None)
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -55,6 +55,8 @@ def test_a_pod_that_is_wanted_is_no_stray_and_one_that_nobody_wants_has_no_state
     pod = read_pod(slim(pod_object(labels={"qioi.io/role": "peer"})))
     assert pod is not None
     assert PodState(RECORD, stray=True).want(pod, 200) == PodState(replace(RECORD, wanted=196))
+    assert PodState(RECORD, restored=True).want(pod, 200) == PodState(replace(RECORD, wanted=196))
+    assert PodState(RECORD, restored=True).want(pod, None).restored
     assert UNKNOWN.want(pod, None) == UNKNOWN
     states = PodStates()
     states.set("u", record=RECORD, stray=True)

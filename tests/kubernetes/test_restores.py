@@ -132,6 +132,33 @@ def test_a_server_that_is_away_meanwhile_changes_neither(
     assert (node.times(12 * PAUSE), len(caplog.records)) == ([11 * PAUSE], 1)
 
 
+@pytest.mark.parametrize("refusal", [DENIED, LIMITED, FAILING])
+def test_a_pod_whose_annotation_alone_cannot_be_erased_has_its_files_written(
+    api: Api, server: Server, tmp_path: Path, refusal: tuple[int, str]
+) -> None:
+    """Its request is as it was found. The annotation is tried until it goes, and a later raise counts as any other."""
+    node = Node(api, tmp_path)
+    node.pods["peer0"] = raised("peer0", cpu="100m", annotations={})
+    pod = read_pod(node.pods["peer0"])
+    assert pod is not None
+    node.resizer.want(pod, 512)
+    assert node.times(1.0) == [0.0]
+    node.pods["peer0"] = raised("peer0", cpu="100m")
+    server.all, server.message = refusal
+    node.times(PAUSE - 1)
+    assert node.resizer.record("peer0") is not None  # a change may still be on its way
+    node.times(PAUSE + 2)
+    assert node.resizer.record("peer0") is None
+    assert str(node.resizer.takes(pod)).startswith("its resize was refused")
+    assert (tmp_path / "requests").exists()
+    node.resizer.want(pod, 512)
+    assert node.resizer.record("peer0") is not None
+    node.resizer.keep_only(set())
+    server.all = None
+    node.times(node.now + 2 * FORBIDDEN_PAUSE)
+    assert (node.resizer.record("peer0"), (tmp_path / "requests").exists()) == (None, False)
+
+
 @pytest.mark.parametrize("original", ["4", "much", "-1"])
 def test_an_annotation_that_is_not_believed_is_no_request_left_without_the_right(
     api: Api, server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture, original: str
