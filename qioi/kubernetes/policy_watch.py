@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 
 from qioi.kubernetes.client import Api, ApiError, Object
 from qioi.kubernetes.policies import API_VERSION, PATH, slim_policy
-from qioi.kubernetes.reflector import NOT_ASKED, RETRY, RETRY_MAX, Reflector, key, outdated
+from qioi.kubernetes.reflector import NOT_ASKED, RETRY, RETRY_MAX, STAYS, Reflector, key, outdated
 
 log = logging.getLogger("qioi")
 
@@ -28,6 +29,9 @@ ENDING = 2.0
 #: Seconds between two lists of all policies: at least so many, and so many for each policy, and each node and component
 #: in one. Each pause varies at random by half. Whatever there is, a thousand nodes then list a few megabytes a second.
 LEAST, EACH = 30.0, 0.2
+#: Seconds for which the server has to say that there is no such kind until its policies count as deleted with it. One
+#: that has just started may say so, too. Nobody else would tell: a watch that was not going on then never begins again.
+MISSING = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class PolicyWatch:
         self._followed: Mapping[str, Reflector] = {}  # by namespace; replaced, never changed
         self._copies: dict[str, Mapping[str, Object]] = {}  # by namespace, once its reflector has listed it
         self._problem: str | None = NOT_ASKED
+        self._missing_since: float | None = None  # the monotonic time; any other answer ends it
+        self._is_gone = False  # the kind, with all policies, until they are listed again
         self._stop = threading.Event()
         self._synced = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-policies", daemon=True)
@@ -130,30 +136,43 @@ class PolicyWatch:
 
     def _list(self) -> float | None:
         """List all policies, as the server has them at hand; ``None`` if it did, else for how long it is left alone."""
-        problem, wait, asked_at = None, 0.0, time.monotonic()
+        problem, wait, missing, asked_at = None, 0.0, False, time.monotonic()
         try:
             objects, _ = self._api.list(PATH, {"resourceVersion": "0"}, slim_policy)
             listed = {key(one): one for one in objects}
         except ApiError as error:
-            problem, wait = str(error), error.wait
+            problem, wait, missing = str(error), error.wait, error.status == HTTPStatus.NOT_FOUND
         except Exception as error:  # whatever the server sends must not end the thread
             log.exception("kubernetes policies")
             problem = f"{type(error).__name__}: {error}"
         with self._lock:
             if problem is None:
-                self._listed, self._listed_at = listed, asked_at
-            self._problem = problem and outdated(problem)
+                self._listed, self._listed_at, self._is_gone = listed, asked_at, False
+            self._note_missing(missing, asked_at)
+            meaning = "policies count as deleted" if self._is_gone else STAYS
+            self._problem = problem and outdated(problem, meaning)
             self._say()
         if problem is not None:
             return wait
         self._synced.set()
         return None
 
+    def _note_missing(self, missing: bool, now: float) -> None:
+        """Take in whether the server says that there is no such kind, and drop all policies once that has lasted."""
+        if not missing:
+            self._missing_since = None
+            return
+        if self._missing_since is None:
+            self._missing_since = now
+        if now - self._missing_since >= MISSING:
+            self._is_gone, self._listed, self._copies = True, {}, {}
+
     def _take(self, namespace: str, objects: Mapping[str, Object]) -> None:
         """Take over a namespace's policies from its reflector, which may also only have a problem to tell."""
         with self._lock:
             reflector = self._followed.get(namespace)
-            if reflector is not None and reflector.is_listed:
+            outlived = self._is_gone and reflector is not None and reflector.problem is not None
+            if reflector is not None and reflector.is_listed and not outlived:
                 self._copies[namespace] = objects
             self._say()
 

@@ -34,6 +34,8 @@ REPLAY = 5.0
 ENDING = 2.0
 #: What is said before the first answer.
 NOT_ASKED = "not asked yet"
+#: What a problem means for the copy of a server's objects.
+STAYS = "what was found stays"
 
 
 class Reflector:
@@ -204,9 +206,9 @@ def has_no_version(error: ApiError) -> bool:
     return error.status == HTTPStatus.GONE or too_new
 
 
-def outdated(problem: str) -> str:
+def outdated(problem: str, meaning: str = STAYS) -> str:
     """Say what a problem with the server means for the copy of its objects."""
-    return f"{problem}: asked again until it answers; what was found stays"
+    return f"{problem}: asked again until it answers; {meaning}"
 
 
 def key(one: Object) -> str:

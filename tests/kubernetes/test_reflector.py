@@ -297,6 +297,47 @@ def test_what_comes_first_after_a_gap_may_be_old(
     assert live == ([*told[:-1], True] if over else told)
 
 
+@pytest.mark.parametrize(("lasting", "kept", "meaning"), [(0.0, 0, "count as deleted"), (1e9, 1, "found stays")])
+def test_policies_go_with_their_kind_once_that_is_gone_for_long(
+    lasting: float, kept: int, meaning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was deleted between two streams: no watch begins again, and none has told of the policies' ends."""
+    for name, value in (("RETRY", 0.01), ("RETRY_MAX", 0.02)):
+        monkeypatch.setattr(qioi.kubernetes.reflector, name, value)
+        monkeypatch.setattr(qioi.kubernetes.policy_watch, name, value)
+    for name, value in (("LEAST", 0.01), ("EACH", 0.0), ("MISSING", lasting)):
+        monkeypatch.setattr(qioi.kubernetes.policy_watch, name, value)
+    gone = threading.Event()
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if gone.is_set():
+                self.answer({"message": "the server could not find the requested resource"}, 404)
+            elif "watch=true" in self.path:
+                self.send_response(200)
+                self.end_headers()
+            else:
+                self.answer(LIST)
+
+    told: list[tuple[int, frozenset[str]]] = []
+    with (
+        answering(Answer) as api,
+        closing(PolicyWatch(api, lambda found, looks: told.append((len(found), looks.watched)))) as watch,
+    ):
+        watch.start()
+        watch.follow({"a"})
+        until(lambda: told[-1:] == [(1, {"a"})])
+        gone.set()
+        for verb in ("list", "watch"):
+            until(lambda verb=verb: api.requests[verb, "404"] > 3)
+        until(lambda: told[-1][0] == kept and meaning in str(watch.problem))
+        before = api.requests["watch", "404"]
+        until(lambda: api.requests["watch", "404"] > before + 3)  # what the stream before has shown does not come back
+        assert {count for count, _ in told[-3:]} == {kept}
+        gone.clear()
+        until(lambda: told[-1] == (1, {"a"}) and watch.problem is None)
+
+
 def test_policies_whose_changes_may_be_old_are_watched_but_not_live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qioi.kubernetes.reflector, "RETRY", 0.01)
     monkeypatch.setattr(qioi.kubernetes.reflector, "REPLAY", float("inf"))
