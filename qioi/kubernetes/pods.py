@@ -120,12 +120,15 @@ def slim(one: Object) -> Object:
             "annotations": ours,
         },
         "spec": {
-            key: [
-                {"name": c["name"], "image": c.get("image", ""), "resources": c.get("resources") or {},
-                 "resizePolicy": c.get("resizePolicy") or [], "restartPolicy": c.get("restartPolicy")}
-                for c in declared
-            ]
-            for key, declared in (("containers", spec.get("containers", ())), ("initContainers", native))
+            "resources": spec.get("resources") or {},
+            **{
+                key: [
+                    {"name": c["name"], "image": c.get("image", ""), "resources": c.get("resources") or {},
+                     "resizePolicy": c.get("resizePolicy") or [], "restartPolicy": c.get("restartPolicy")}
+                    for c in declared
+                ]
+                for key, declared in (("containers", spec.get("containers", ())), ("initContainers", native))
+            },
         },
         "status": {
             "qosClass": status.get("qosClass"),

@@ -50,7 +50,8 @@ class CpuRequest:
     """One container's request. Quantities are as written, empty where there is none.
 
     ``position`` is the container's index in the pod; ``actual`` the request that the kubelet has applied; ``pending``
-    why it does not apply ``asked``; ``original`` the annotation; ``restarts``: a resize would restart the container.
+    why it does not apply ``asked``; ``original`` the annotation; ``restarts``: a resize would restart the container;
+    ``pooled``: the pod has resources as a whole, too.
     """
 
     position: int = 0
@@ -60,6 +61,7 @@ class CpuRequest:
     restarts: bool = False
     pending: str | None = None
     original: str | None = None
+    pooled: bool = False
 
     @property
     def most(self) -> int | None:
@@ -88,7 +90,8 @@ def original_of(pod: Object) -> str | None:
 
 def read_request(pod: Object, main: str) -> CpuRequest:
     """Read the CPU request of a pod's container ``main``, whether it runs or not."""
-    declared, status = pod.get("spec", {}).get("containers") or [], pod.get("status", {})
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    declared = spec.get("containers") or []
     position = next((number for number, one in enumerate(declared) if one["name"] == main), None)
     if position is None:
         return NO_REQUEST
@@ -106,6 +109,7 @@ def read_request(pod: Object, main: str) -> CpuRequest:
         any(one.get("resourceName") == "cpu" and one.get("restartPolicy") == "RestartContainer" for one in policies),
         None if pending is None else f"{pending.get('reason')}: {pending.get('message')}",
         original_of(pod),
+        any((spec.get("resources") or {}).get(kind) for kind in ("requests", "limits")),
     )
 
 
@@ -113,6 +117,8 @@ def hindrance(qos: Qos, static: bool, cpu: CpuRequest) -> str | None:
     """Say why a pod's request may not be moved; ``None`` if it may."""
     if static:
         return "a static pod: its request is in a file of its node"
+    if cpu.pooled:
+        return "it has resources of the pod as a whole: the API server refuses to resize such pods"
     if qos is Qos.BEST_EFFORT:
         return "BestEffort: with a request it would be of another class"
     if qos is Qos.GUARANTEED:

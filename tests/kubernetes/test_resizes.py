@@ -110,6 +110,21 @@ def test_what_is_read_of_a_pod() -> None:
 
 
 @pytest.mark.parametrize(
+    ("resources", "pooled"),
+    [(None, False), ({}, False), ({"requests": {}}, False), ({"requests": {"cpu": "1"}}, True),
+     ({"limits": {"memory": "1Gi"}}, True)],
+)  # fmt: skip
+def test_resources_of_a_pod_as_a_whole_are_seen(resources: dict[str, Any] | None, pooled: bool) -> None:
+    """Where there are any, the API server refuses each resize of the pod (validation.go: ValidatePodResize)."""
+    raw = pod_object(labels={"qioi.io/role": "peer"})
+    if resources is not None:
+        raw["spec"]["resources"] = resources
+    found = read_pod(slim(raw))
+    assert found is not None
+    assert found.cpu.pooled == pooled
+
+
+@pytest.mark.parametrize(
     ("qos", "static", "cpu", "words"),
     [
         (Qos.BURSTABLE, False, CpuRequest(asked="100m"), None),
@@ -118,6 +133,7 @@ def test_what_is_read_of_a_pod() -> None:
         (Qos.BURSTABLE, False, CpuRequest(), "no CPU request"),
         (Qos.BURSTABLE, True, CpuRequest(asked="100m"), "static"),
         (Qos.BURSTABLE, False, CpuRequest(asked="100m", restarts=True), "resizePolicy"),
+        (Qos.BURSTABLE, False, CpuRequest(asked="100m", pooled=True), "resources of the pod as a whole"),
         (Qos.BURSTABLE, False, CpuRequest(asked="1", limit="1"), "its limit leaves no room"),  # the memory makes it so
         (Qos.BURSTABLE, False, CpuRequest(asked="100m", limit="110m"), "its limit leaves no room"),
         (Qos.BURSTABLE, False, CpuRequest(asked="100m", limit="111m"), None),
