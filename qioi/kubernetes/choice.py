@@ -41,8 +41,9 @@ class Choice:
             self._thread.start()
 
     def close(self) -> None:
-        """Stop asking. A question that waits for its answer is left to end with its connection."""
+        """Stop asking. A question that waits for its answer fails: others need the connection at the end."""
         self._stop.set()
+        self._api.interrupt(self._thread)
 
     def look(self) -> None:
         """Ask the API server once."""

@@ -119,7 +119,7 @@ class Api:
         """
         where = f"{self._root}{path}?{urlencode(query)}" if query else f"{self._root}{path}"
         data = None if body is None else json.dumps(body).encode()
-        with self._lock:
+        with self._alone():
             with self._turn:
                 self._asking = threading.current_thread()
             try:
@@ -229,6 +229,16 @@ class Api:
         self._cut()
         if self._lock.acquire(blocking=False):  # otherwise, the other thread closes it
             self._hang_up()
+            self._lock.release()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait for the connection, for no longer than a request may take. ApiError."""
+        if not self._lock.acquire(timeout=self._left()):
+            raise ApiError(f"{self._access.server}: not asked: another request waits for its answer")
+        try:
+            yield
+        finally:
             self._lock.release()
 
     def _ask(self, method: str, where: str, data: bytes | None, kind: str) -> http.client.HTTPResponse:

@@ -69,7 +69,6 @@ def make_roster(
     for one in found:
         log.info("actuator %s%s", one, " (chosen)" if one is chosen else "")
     choice = Choice(found, writing)
-    cleanup.callback(choice.close)
     former = guard.owners()
     naming = NriNames(section.nri, hierarchy, former) if chosen.means is Means.NRI and section.nri else None
     units = UnitNames(former) if owners is not None else None
@@ -83,13 +82,14 @@ def make_roster(
     cluster.policies.wait(PATIENCE)
     cluster.pods.wait(PATIENCE)
     reporter.start()
-    choice.start()
     ending = ExitStack()  # its place is before the reporter's end, and after that of the resizer
     cleanup.push(ending)
     resizer = make_resizer(config, writing, cluster, cleanup)
     roster = ClusterRoster(cluster, channels, reporter, choice, resizer, owners)
     roster.adopt(config)
     ending.callback(roster.end)
+    cleanup.callback(choice.close)
+    choice.start()
     return roster, channels
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -70,6 +71,29 @@ def test_the_first_answer_decides(allowed: bool, means: Means, monkeypatch: pyte
         assert choose(choice.offers).means is means
         assert [one.means for one in choice.offers] == [Means.NRI, Means.RESIZE, Means.FILES]
         assert api.requests.total() == (3 if allowed else 2)
+
+
+def test_the_end_cuts_a_question_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests and entries are taken back over the same connection."""
+    monkeypatch.setattr(qioi.kubernetes.choice, "AGAIN", 0.01)
+    monkeypatch.setattr("qioi.kubernetes.client.TIMEOUT", 600.0)
+    begun, over = threading.Event(), threading.Event()
+
+    class Answer(Quiet, BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            begun.set()
+            over.wait()
+
+    with answering(Answer) as api:
+        choice = Choice((NO_NRI, UNANSWERED, FILES), api)
+        choice.start()
+        try:
+            assert begun.wait(60.0)
+            choice.close()
+            choice._thread.join(60.0)
+            assert (choice._thread.is_alive(), choice.is_open) == (False, True)
+        finally:
+            over.set()
 
 
 def test_a_server_that_is_still_away_decides_nothing() -> None:

@@ -95,6 +95,12 @@ def test_a_watch_whose_refusal_breaks_off_has_its_status(reset: bool, why: str) 
         assert dict(api.requests) == {("watch", "503"): 1}
 
 
+def test_a_request_waits_for_another_one_no_longer_than_there_is_time() -> None:
+    with answering(Quiet) as api, api._lock, api.within(0.05), pytest.raises(ApiError, match="not asked: another"):
+        api.request("get", "GET", PATH, {})
+    assert not api.requests
+
+
 def test_a_thread_that_is_cut_off_makes_way_for_nobody_until_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its answer comes in the midst; the next thread's request over the same connection would be cut off instead."""
     begun, over = threading.Event(), threading.Event()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from demo_k8s.control_plane import ControlPlane, until
@@ -23,9 +24,12 @@ from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.files import Files
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kubernetes.actuators import resize_offer
+from qioi.kubernetes.choice import Choice
 from qioi.kubernetes.client import Api
+from qioi.kubernetes.reporter import Reporter
 from qioi.kubernetes.reports import NO_RIGHT
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
+from qioi.kubernetes.resizer import Resizer
 from qioi.kubernetes.roster import ClusterRoster
 from qioi.kubernetes.service import make_roster
 from qioi.settings.config import load_config
@@ -124,6 +128,23 @@ def test_without_the_right_the_end_waits_for_nothing(node: Node, monkeypatch: py
     ended.start()
     ended.join(PATIENCE)
     assert not ended.is_alive()
+
+
+def test_the_end_of_what_is_asked_comes_before_that_of_what_is_put_back(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All go over one connection, and a question may wait for its answer for longer than the end may take."""
+    ended: list[str] = []
+    for kind in (Choice, Resizer, Reporter):
+
+        def close(self: Any, name: str = kind.__name__, genuine: Callable[[Any], None] = kind.close) -> None:
+            ended.append(name)
+            genuine(self)
+
+        monkeypatch.setattr(kind, "close", close)
+    node.start("base")
+    node.cleanup.close()
+    assert ended == ["Choice", "Resizer", "Reporter"]
 
 
 def test_a_server_that_comes_back_at_the_start_is_asked_again(
