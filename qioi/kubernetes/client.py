@@ -171,6 +171,7 @@ class Api:
                 return kept, str(metadata.get("resourceVersion", ""))
             ask["continue"] = metadata["continue"]
             del page  # before the next one is read
+            limit = min(PAGE, 2 * limit)  # what was too large may be behind: one by one, thousands would take minutes
 
     def _pass_over(self, path: str, query: Mapping[str, str]) -> Object:
         """Give a page without its object, which is too large. ApiError."""

@@ -68,7 +68,7 @@ def names(objects: list[Object]) -> list[str]:
         (3, 10, [3]),  # what is at hand
         (PAGE + 1, 10, [PAGE + 1]),
         (3 * PAGE, 50, [3 * PAGE, PAGE, PAGE, PAGE]),  # too many at once
-        (8, 5_000, [8, 8, 8, 8, 8, 6, 3, 3, 2]),  # pages of PAGE, 50, 25, 12 and 6 are too large
+        (8, 5_000, [8, 8, 8, 8, 8, 6, 3, 5, 3, 2]),  # pages of PAGE, 50, 25, 12 and, twice, 6 are too large
     ],
 )
 def test_a_list_that_is_too_large_is_read_in_pages_that_are_not(
@@ -107,6 +107,15 @@ def test_an_object_that_is_too_large_by_itself_is_left_out_and_named(
     assert {one.getMessage() for one in caplog.records} == {
         f"kubernetes: n/o{number} has more than 0 MB: left out" for number in large
     }
+
+
+def test_behind_an_object_that_is_too_large_pages_grow_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qioi.kubernetes.client, "MAX_ANSWER", 20_000)
+    objects = [sized(number, 30_000 if number == 0 else 10) for number in range(10 * PAGE)]
+    with serving(objects) as (api, sent):
+        listed, _version = api.list(PATH, {})
+    assert names(listed) == names(objects[1:])
+    assert sent == [100, 50, 25, 12, 6, 3, 1, 1, 2, 4, 8, 16, 32, 64, *[100] * 8, 73]
 
 
 def test_an_object_of_which_even_the_name_comes_with_too_much_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
