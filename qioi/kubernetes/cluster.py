@@ -110,9 +110,6 @@ class Cluster:
 
     def view(self) -> View:
         """Give the current view: the same object while nothing changes, and nothing is looked at anew."""
-        if self._layout is None and self._pods:
-            with self._lock:
-                self._refresh()  # the kubelet may have made its groups since
         return self._view
 
     def objects_by_uid(self) -> Mapping[str, Object]:

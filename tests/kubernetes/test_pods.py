@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from qioi.kubernetes.pods import (
     slim,
 )
 from qioi.kubernetes.reflector import key
+from qioi.kubernetes.reports import KUBELET
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 from qioi.kubernetes.resizes import Record, left_over
 from qioi.model import Owner, Role
@@ -311,6 +313,22 @@ def test_of_a_pod_with_too_much_that_is_kept_which_puts_its_request_back(too_muc
     assert len(json.dumps(kept)) <= MAX_KEPT
     known = Record("fab", "peer0", metadata["uid"], "main", "100m", (2000,), noted=True)
     assert left_over(kept) == (None if too_much == "original" else known)
+
+
+def test_the_loop_waits_for_nobody_who_takes_pods_in(tmp_path: Path) -> None:
+    """Systemd, which is asked for their units then, may take its time. Groups are found with what is taken in next."""
+    cluster = Cluster(Api(Access("http://127.0.0.1:9")), "n1", tmp_path, "/logs")
+    one = slim(pod_object(labels={"qioi.io/role": "peer"}))
+    cluster._take_pods({key(one): one})
+    assert KUBELET in cluster.view().problems
+    (tmp_path / Layout(Driver.CGROUPFS).pods()).mkdir()
+    looking = threading.Thread(target=cluster.view, daemon=True)
+    with cluster._lock:
+        looking.start()
+        looking.join(60.0)
+        assert not looking.is_alive()
+    cluster._take_pods({key(one): one})
+    assert KUBELET not in cluster.view().problems
 
 
 def test_a_pod_that_cannot_be_read_is_named_once_for_each_problem(
