@@ -228,8 +228,10 @@ def find_problem_of_selectors(selectors: Mapping[str, Mapping[str, Any]]) -> tup
     try:
         for selector in selectors.values():
             matches(selector, {})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         return "BadSelector", f"selectors: {error}"
+    except (KeyError, TypeError, AttributeError) as error:
+        return "BadSelector", f"selectors: {error}: accepted is what the schema says"
     return None
 
 
