@@ -59,14 +59,20 @@ def status(kubectl: list[str], namespace: str | None, output: str) -> None:
 
 @command.command()
 @click.argument("policy")
-@click.option("-n", "--namespace", default="default", show_default=True, help="The policy's namespace.")
+@click.option("-n", "--namespace", help="The policy's namespace.  [default: that of kubectl's context]")
 @text_option
 @click.pass_obj
-def explain(kubectl: list[str], policy: str, namespace: str, output: str) -> None:
+def explain(kubectl: list[str], policy: str, namespace: str | None, output: str) -> None:
     """Show why POLICY is or is not in force, and what was decided for each of its components."""
-    found = [one for one in ask(kubectl, namespace) if one["metadata"]["name"] == policy]
+    try:
+        found = [
+            one for one in listed(kubectl, POLICIES, namespace, everywhere=False) if one["metadata"]["name"] == policy
+        ]
+    except KubectlError as error:
+        fail(str(error))
     if not found:
-        fail(f"policy {namespace}/{policy}: there is none")
+        where = f"{namespace}/{policy}" if namespace else f"{policy} in the namespace of kubectl's context"
+        fail(f"policy {where}: there is none")
     if output == "json":
         click.echo(json.dumps(found[0], indent=2))
         return
@@ -181,9 +187,14 @@ def items(kubectl: Sequence[str], kind: str, namespace: str | None) -> list[dict
         fail(str(error))
 
 
-def listed(kubectl: Sequence[str], kind: str, namespace: str | None) -> list[dict[str, Any]]:
-    """Ask for all objects of a kind. KubectlError."""
-    where = ["-n", namespace] if namespace else ["-A"]
+def listed(
+    kubectl: Sequence[str], kind: str, namespace: str | None, *, everywhere: bool = True
+) -> list[dict[str, Any]]:
+    """Ask for all objects of a kind. KubectlError.
+
+    Without a ``namespace``: of the whole cluster if ``everywhere``, else of the one that kubectl's context names.
+    """
+    where = ["-n", namespace] if namespace else ["-A"] * everywhere
     said = speak(kubectl, "get", kind, *where, "-o", "json")
     try:
         return list(json.loads(said)["items"])

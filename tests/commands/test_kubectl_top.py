@@ -57,6 +57,22 @@ def test_explain_gives_programs_the_policy_as_it_is(tmp_path: Path, monkeypatch:
     assert (done.exit_code, json.loads(done.stdout)) == (0, POLICY)
 
 
+@pytest.mark.parametrize(
+    ("options", "asked", "missing"),
+    [((), "", "pay in the namespace of kubectl's context"), (("-n", "bank"), " -n bank", "bank/pay")],
+)
+def test_explain_looks_where_kubectl_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], asked: str, missing: str
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text('#!/bin/sh\necho "$*" >> "$0.asked"\necho \'{"items": []}\'\n')
+    kubectl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    done = CliRunner().invoke(command, ["explain", "pay", *options])
+    assert (done.exit_code, done.stderr) == (1, f"Error: policy {missing}: there is none\n")
+    assert (tmp_path / "kubectl.asked").read_text() == f"get isolationpolicies.qioi.io{asked} -o json\n"
+
+
 def test_a_server_that_never_answers_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = "The connection to the server 127.0.0.1:1 was refused"
     kubectl = tmp_path / "kubectl"
