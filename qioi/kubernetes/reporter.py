@@ -67,7 +67,7 @@ class Reporter:
         self._events_from = float("-inf")  # the monotonic time of the next Event
         self._problems: dict[str, str] = {}  # by what has it: why its last write failed
         self._from = float("-inf")  # the monotonic time before which the server wants to be left alone
-        self._failed: str | None = None  # the policy that ended the last round, whose write was not answered
+        self._failed: str | None = None  # the policy that ended the last round: not answered, or by an error of ours
         self._told: deque[Telling] = deque()  # from the loop's thread to the correlator in this one
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-reporter", daemon=True)
@@ -129,6 +129,7 @@ class Reporter:
                 self._round()
             except Exception:  # no status or event may end the thread
                 log.exception("kubernetes status")
+                self._from = self._clock() + PAUSE
 
     def _round(self) -> None:
         now, sights = self._clock(), self._sights
@@ -158,13 +159,13 @@ class Reporter:
         wall, paths = time.time(), [*sights]
         if self._failed is not None and self._failed in sights:
             del paths[: paths.index(self._failed) + 1]
-        self._failed = None
         for path in paths:
             if self._stop.is_set():
                 return False
-            if not self._write(path, sights[path], now, wall):
-                self._failed = path  # it may have waited for seconds
+            self._failed = path
+            if not self._write(path, sights[path], now, wall):  # it may have waited for seconds
                 return False
+        self._failed = None
         return True
 
     def _write(self, path: str, sight: Sight, now: float, wall: float) -> bool:

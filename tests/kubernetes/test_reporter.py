@@ -11,13 +11,14 @@ import pytest
 from k8s_objects import pod_object, policy_object
 from k8s_toy_server import Quiet, answering
 
+import qioi.kubernetes.reporter
 from qioi.kubernetes.absence import LOOK, LOST, SPREAD
 from qioi.kubernetes.client import Api
 from qioi.kubernetes.events import Telling
 from qioi.kubernetes.pods import read_pod
 from qioi.kubernetes.policies import Judged, judge
 from qioi.kubernetes.reporter import EVENTS_PAUSE_MAX, REFUSED_PAUSE, Reporter, manager_of
-from qioi.kubernetes.reports import HEARTBEAT, PAUSE, Sight, condition, words
+from qioi.kubernetes.reports import HEARTBEAT, PAUSE, Sight, condition, due, words
 
 
 class Site:
@@ -170,6 +171,40 @@ def test_statuses_that_time_out_keep_nothing_else_from_being_written(site: Site)
     site.rounds_until(60)
     assert (site.times("/bill/"), site.times("/events")) == ([23.0], [23.0])
     assert (site.times("/pay/"), site.times("/play/")) == ([11.0, 34.0, 57.0], [22.0, 45.0, 68.0])
+
+
+class Seconds:
+    """A request to stop, which comes when a site's clock has gone on to ``end``."""
+
+    def __init__(self, site: Site, end: float) -> None:
+        self.site, self.end = site, end
+
+    def wait(self, timeout: float) -> bool:
+        self.site.note()
+        self.site.now += timeout
+        return self.site.now > self.end
+
+    def is_set(self) -> bool:
+        return False
+
+
+def test_an_error_about_one_policy_keeps_no_other_from_being_written(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others come in the round after it, and the log has room for more."""
+
+    def broken(sight: Sight, *others: Any) -> dict[str, Any] | None:
+        if sight.judged.name == "pay":
+            raise ValueError("it makes no sense")
+        return due(sight, *others)
+
+    monkeypatch.setattr(qioi.kubernetes.reporter, "due", broken)
+    site.offer("pay", "bill")
+    site.tell("fab")
+    monkeypatch.setattr(site.reporter, "_stop", Seconds(site, 30.0))
+    site.reporter._run()
+    assert (site.times("/bill/"), site.times("/events")) == ([1.0 + PAUSE], [1.0 + PAUSE])
+    assert len(caplog.records) == 5
 
 
 def test_what_is_told_while_no_status_is_taken_is_bounded(site: Site) -> None:
