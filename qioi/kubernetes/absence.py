@@ -5,7 +5,7 @@ ends. Entries that were not renewed for much longer belong to a lost node. No no
 than :data:`LOST`, by a random time, and the first one removes the entries, by an empty status in the lost node's name;
 the others see that by their watch. Clocks are not compared: an entry's age counts from its arrival here to the last
 look at its policy, because what is not looked at may have been renewed. It counts anew after a time in which the server
-could not be reached: nobody else may have reached it either.
+could not be reached, or did not let this node write to the policy: others may not have been able to either.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Absences:
         self._patience = LOST + SPREAD * (random.random() if chance is None else chance)
         self._since: dict[tuple[str, str], tuple[str, float]] = {}
 
-    def forget(self) -> None:
-        """Count every entry's age anew."""
-        self._since = {}
+    def forget(self, path: str | None = None) -> None:
+        """Count every entry's age anew, or that of the entries in one policy."""
+        self._since = {} if path is None else {key: one for key, one in self._since.items() if key[0] != path}
 
     def lost(self, sights: Iterable[Sight], now: float) -> list[tuple[Judged, str]]:
         """Take in the policies' statuses; give each lost node with the policy that has its entries."""

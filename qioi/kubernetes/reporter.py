@@ -192,6 +192,8 @@ class Reporter:
         said = self._said.setdefault(path, Said())
         said.judged = judged
         error = self._put(path, partial(self._api.apply_status, path, new, self._manager), said)
+        if error is not None and error.status == HTTPStatus.FORBIDDEN:
+            self._absences.forget(path)
         if error is None or is_final(error):
             said.body, said.rows, said.at, said.pause = new, sight.rows, now, 0.0
             if not sight.enters:
