@@ -195,7 +195,7 @@ class Reporter:
         if error is not None and error.status == HTTPStatus.FORBIDDEN:
             self._absences.forget(path)
         if error is None or is_final(error):
-            said.body, said.rows, said.at, said.pause = new, sight.rows, now, 0.0
+            said.body, said.rows, said.at, said.pause, said.taken = new, sight.rows, now, 0.0, error is None
             if not sight.enters:
                 said.body, said.tried = {}, error is not None
                 said.again = float("-inf") if error is None else now + HEARTBEAT

@@ -26,6 +26,8 @@ PAUSE = 5.0
 RENEW = 15.0
 #: Seconds after which an unchanged status is written again, so that other nodes know that this node runs.
 HEARTBEAT = 300.0
+#: Seconds after which entries that the server has taken, and that are not seen, are missed: somebody has removed them.
+MISSED = 30.0
 #: How many of the nodes that see a channel's commits report its rate: the first by name, and another in case that one
 #: is lost. A report is sent to every node of the policy, so what all of them reported would grow with their square.
 REPORTING = 2
@@ -267,7 +269,7 @@ class Said:
 
     ``at``: when it was applied. ``again``: before when it is not applied again, after a failure. Both are monotonic.
     ``pause``: the seconds that the last refusal cost; 0 once one was taken.
-    ``tried``: whether the server may have applied one, be it that its answer was lost.
+    ``tried``: whether the server may have applied one, be it that its answer was lost. ``taken``: it has said so.
     """
 
     body: Mapping[str, Any] = field(default_factory=dict)
@@ -277,6 +279,7 @@ class Said:
     pause: float = 0.0
     judged: Judged | None = None
     tried: bool = False
+    taken: bool = False
 
     def is_of(self, judged: Judged) -> bool:
         """Whether it was applied to this object, and not to one before it of the same name."""
@@ -300,7 +303,13 @@ def due(sight: Sight, said: Said | None, now: float, wall: float) -> dict[str, A
     new = frame(sight, wall)  # the components, which are most of it, are added only for a write
     changed = moved(said.rows) != moved(sight.rows) or differs(without_components(said.body["status"]), new["status"])
     every = RENEW if is_active(sight.channel) and reports_rate(sight) else HEARTBEAT
-    return with_components(new, sight) if changed or now - said.at >= every else None
+    return with_components(new, sight) if changed or now - said.at >= every or is_missed(sight, said) else None
+
+
+def is_missed(sight: Sight, said: Said) -> bool:
+    """Whether this node's entries are gone, as last looked at: it was taken for lost, or somebody has removed them."""
+    seen_after = said.taken and sight.looked is not None and sight.looked - said.at >= MISSED
+    return seen_after and sight.node not in words(sight.judged)
 
 
 def due_verdict(

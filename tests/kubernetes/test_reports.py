@@ -17,6 +17,7 @@ from qioi.kubernetes.reports import (
     ALIVE,
     HEARTBEAT,
     IDLE,
+    MISSED,
     PAUSE,
     RENEW,
     SETTLED,
@@ -101,6 +102,25 @@ def test_nothing_is_written_while_nothing_changes() -> None:
     restless_state = replace(idle.rows[0].state, delay=0.9, reason="x", placement=Placement(("g",), "beside g"))
     restless = dataclasses.replace(idle, rows=(dataclasses.replace(idle.rows[0], state=restless_state),))
     assert due(restless, before, HEARTBEAT - 1, WALL) is None
+
+
+@pytest.mark.parametrize(
+    ("looked", "taken", "there", "written"),
+    [
+        (MISSED, True, False, True),
+        (MISSED - 0.1, True, False, False),  # what was written may not have been seen yet
+        (None, True, False, False),
+        (MISSED, False, False, False),  # the server has refused it for good
+        (MISSED, True, True, False),
+    ],
+)
+def test_entries_that_somebody_has_removed_are_written_again(
+    looked: float | None, taken: bool, there: bool, written: bool
+) -> None:
+    status = {"nodes": [{"name": "n1", "observedAt": stamp(WALL)}]} if there else {}
+    idle = dataclasses.replace(sight(age=RENEW, status=status), looked=looked)
+    before = dataclasses.replace(said(idle), taken=taken)
+    assert (due(idle, before, MISSED + 1, WALL) is not None) == written
 
 
 def test_a_change_is_written_but_not_too_often() -> None:
