@@ -242,7 +242,7 @@ def show(policies: Sequence[Policy], console: Console) -> None:
             "Interference": known(said, "interference", " %"), "In force": verdict(said), "Seen": freshest(said, now),
         })  # fmt: skip
         components += [{
-            "Policy": name, "Component": part["name"], "Node": part["node"], "Role": known(part, "role"),
+            "Policy": name, "Component": part["name"], "Node": known(part, "node"), "Role": known(part, "role"),
             "Class": known(part, "qosClass"), "Level": known(part, "level"), "Share": known(part, "shares"),
             "Original": known(part, "original"), "Waiting": known(part, "waitingPercent", " %"),
             "Why": f"! {part['problem']}" if part.get("problem") else known(part, "reason"),
@@ -346,7 +346,7 @@ def story(one: Policy, now: datetime) -> Iterator[str]:
     for line in lacks(one):
         yield f"  {line}"
     for part in said.get("components") or ():
-        yield f"  {part['name']} ({known(part, 'role')}, {known(part, 'qosClass')}) on {part['node']}"
+        yield f"  {part['name']} ({known(part, 'role')}, {known(part, 'qosClass')}) on {known(part, 'node')}"
         shares, original = known(part, "shares"), known(part, "original")
         where = f"moved at: {known(part, 'level')}, by {known(part, 'actuator')}"
         yield f"    shares {shares}, found with {original}, {where}"

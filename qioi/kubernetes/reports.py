@@ -361,7 +361,7 @@ def settled(judged: Judged) -> bool:
 def words(judged: Judged) -> dict[str, str]:
     """Give each node that has entries in a policy's status, with its own time stamp of them."""
     status = judged.status or {}
-    nodes = {str(one.get("node")): "" for one in status.get("components") or ()}
+    nodes = {str(one["node"]): "" for one in status.get("components") or () if "node" in one}
     return nodes | {str(one.get("name")): str(one.get("observedAt")) for one in status.get("nodes") or ()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from k8s_objects import pod_object
 from k8s_policy_objects import write_policy_status
 from rich.console import Console
 
-from qioi.commands.kubectl import UNSERVED, KubectlError, command, lacks, put_back, show, speak
+from qioi.commands.kubectl import UNSERVED, KubectlError, command, lacks, put_back, show, speak, story
 from qioi.kubernetes.reports import DRY_RUN, NO_RIGHT, stamp
 from qioi.kubernetes.requests import ORIGINAL_ANNOTATION
 
@@ -77,6 +78,16 @@ def test_tables_fit_the_terminal(width: int) -> None:
     for word in ("payments/pay", "412.5 tps", "400 tps", "yes", "peer0", "node-one", "4096", "1024", "31 %"):
         assert word in text
     assert len(text.splitlines()) <= 16
+
+
+def test_a_component_whose_node_is_not_known_is_shown() -> None:
+    """As one that has moved from a node that is cut off, and on from the next one."""
+    one = {"metadata": {"namespace": "payments", "name": "pay"}, "spec": {"channel": "payments", "law": "adaptive"},
+           "status": {**STATUS, "components": [{"name": "peer0", "role": "peer"}]}}  # fmt: skip
+    console = Console(width=160, file=StringIO())
+    show([one], console)
+    assert "peer0" in console.file.getvalue()
+    assert "  peer0 (peer, -) on -" in story(one, datetime.now(UTC))
 
 
 def test_explain(plane: ControlPlane, policy: str) -> None:
