@@ -21,6 +21,7 @@ from qioi.experiment.plan import Cell
 from qioi.experiment.spec import PANELS, FigureSpec
 from qioi.experiment.summary import Spread, Summary
 from qioi.experiment.system import BENCHED
+from qioi.experiment.whole import replacing
 from qioi.lab.plots import COLOURS, GRID, INK, QUIET, add_legend, finish_scale, mark_decades
 from qioi.lab.result_table import short
 
@@ -57,8 +58,10 @@ def draw(summary: Summary, spec: FigureSpec, folder: Path, stem: str) -> Picture
     ):
         drawn = {"bars": bars, "lines": lines, "time": over_time, "stack": stack, "boxes": boxes}
         figure = drawn[spec.kind](summary, spec)
-        figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
-        figure.savefig(folder / f"{stem}.png", dpi=150, bbox_inches="tight", metadata={"Software": None})
+        with replacing(folder / f"{stem}.svg") as new:
+            figure.savefig(new, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
+        with replacing(folder / f"{stem}.png") as new:
+            figure.savefig(new, format="png", dpi=150, bbox_inches="tight", metadata={"Software": None})
     return Picture(spec.title, stem)
 
 

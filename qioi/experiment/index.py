@@ -12,6 +12,7 @@ from qioi.experiment.page import environment, runs_in
 from qioi.experiment.run_files import Host
 from qioi.experiment.store import Store
 from qioi.experiment.verdicts import tally
+from qioi.experiment.whole import replace_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ def write_index(parent: Path) -> Path:
             lines.append(Line(f"{page.parent.name}/report.html", page.parent.name, "", f"not readable: {error}"))
     lines.sort(key=lambda line: (line.when, line.name), reverse=True)
     path = parent / "index.html"
-    path.write_text(environment().get_template("index.html.j2").render(lines=lines), encoding="utf-8")
+    replace_text(path, environment().get_template("index.html.j2").render(lines=lines))
     return path
 
 

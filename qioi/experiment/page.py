@@ -17,6 +17,7 @@ from qioi.experiment.store import Store
 from qioi.experiment.summary import Summary, as_json, write_csv
 from qioi.experiment.tables import Table, table
 from qioi.experiment.verdicts import Claim, claim, goal, tally
+from qioi.experiment.whole import replace_text
 
 PICTURES = "pictures"
 
@@ -62,7 +63,7 @@ def write_report(directory: Path) -> Path:
         )
     )
     path = directory / "report.html"
-    path.write_text(text, encoding="utf-8")
+    replace_text(path, text)
     return path
 
 
@@ -83,7 +84,7 @@ def section(summary: Summary, said: Collection[tuple[str, str]]) -> Section:
     ``said`` are the facts of its host that the page says of all experiments.
     """
     folder = summary.directory
-    (folder / "summary.json").write_text(json.dumps(as_json(summary), indent=1) + "\n", encoding="utf-8")
+    replace_text(folder / "summary.json", json.dumps(as_json(summary), indent=1, allow_nan=False) + "\n")
     write_csv(summary, folder / "metrics.csv")
     items: list[Table | Picture] = []
     for number, figure in enumerate(summary.spec.figures):

@@ -29,10 +29,10 @@ from qioi.experiment.noise import complaints
 from qioi.experiment.plan import Plan
 from qioi.experiment.run_files import ALWAYS, FORMAT, Repeat, RunDocument
 from qioi.experiment.system import LoadSpec
+from qioi.experiment.whole import NEW, replace_text
 from qioi.lab.caliper_files import digest, find_benchmark, find_configs
 from qioi.settings import documents
 
-_NEW = "run.json.new"
 _FAILED = ".failed"
 #: So many digits of a digest tell two builds apart.
 DIGITS = 12
@@ -87,7 +87,7 @@ class Store:
         """
         if not resume:
             # An interrupted begin leaves nothing that counts.
-            if self.directory.exists() and any(one.name != _NEW for one in self.directory.iterdir()):
+            if self.directory.exists() and any(one.suffix != NEW for one in self.directory.iterdir()):
                 raise SpecError([f"{self.directory} is not empty; --resume goes on with it, --output names another"])
             return
         document = self.document
@@ -130,9 +130,7 @@ class Store:
         self._write({**self._read(), key: value})
 
     def _write(self, document: Mapping[str, object]) -> None:
-        new = self.directory / _NEW
-        new.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        new.replace(self.directory / "run.json")
+        replace_text(self.directory / "run.json", json.dumps(document, indent=1) + "\n")
 
     def folder(self, repeat: int, key: str = "") -> Path:
         """Name the folder of a repeat, or of a cell of it."""
@@ -155,9 +153,7 @@ class Store:
         """Finish a repeat, so that it is kept."""
         noise = {key: found for key, cell in cells.items() if (found := complaints(cell.metrics))} if judged else {}
         finished = Repeat(repeat, dict(cells), noise, calibration)
-        new = self.folder(repeat) / "repeat.json.new"
-        new.write_text(json.dumps(asdict(finished)) + "\n", encoding="utf-8")
-        new.replace(self.folder(repeat) / "repeat.json")
+        replace_text(self.folder(repeat) / "repeat.json", json.dumps(asdict(finished)) + "\n")
         return finished
 
     def repeats(self) -> list[Repeat]:

@@ -18,6 +18,7 @@ from qioi.experiment.session import title
 from qioi.experiment.spec import ArmSpec, ExperimentSpec, FigureSpec, GoalSpec, PaperSpec, SentenceSpec
 from qioi.experiment.store import Store
 from qioi.experiment.system import BENCHED
+from qioi.experiment.whole import replacing
 
 #: A ratio that differs from 1 by no more than this counts as "the same".
 SAME = 0.03
@@ -289,7 +290,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
 
 def write_csv(summary: Summary, path: Path) -> None:
     """Write every metric of every cell of every repeat, one line each: six digits, and all before the point."""
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with replacing(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
         out.writerow(["repeat", "quiet", "network", "load", "arm", "metric", "value"])
         for repeat in summary.repeats:

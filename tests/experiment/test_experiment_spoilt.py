@@ -156,8 +156,15 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_is_full(small: Path, plan: Plan) -> None:
+    """What it has no room for stays as it was drawn before, and nothing half-written is beside it."""
     filled(Store(small / "run" / "toy"), plan, [row(100, 50, 100)] * 3)
+    (pictures := small / "run" / "toy" / "pictures").mkdir()
+    drawn = [pictures / f"{stem}.svg" for stem in ("2-bars", "3-lines", "4-time", "5-stack")]
+    for file in drawn:
+        file.write_text("before</svg>\n")
     assert "No space left on device" in report(small / "run")
+    assert all(file.read_text().endswith("</svg>\n") for file in drawn)
+    assert {file.suffix for file in pictures.iterdir()} <= {".svg", ".png"}
 
 
 def test_a_run_at_which_another_command_is_at_work_is_left_alone(
