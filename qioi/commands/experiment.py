@@ -300,7 +300,7 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
                 with noted(store, asked.command(plan.spec)):
                     Session(plan, store, directory, asked.base_port, steps.show).run(resume=resume)
             except (LabError, OSError, subprocess.SubprocessError) as error:
-                failed.append(spelled(error, plan.spec.name, asked.output, directory))
+                failed.append(failure_line(error, plan.spec.name, asked.output, directory))
                 if len(plans) > 1:
                     console.print(failed[-1], style="red")
                 if interrupted(error):
@@ -310,7 +310,7 @@ def run_all(plans: list[Plan], asked: Asked, console: Console) -> None:
         raise LabError("\n".join(failed))
 
 
-def spelled(error: Exception, name: str, output: Path, directory: Path | None) -> str:
+def failure_line(error: Exception, name: str, output: Path, directory: Path | None) -> str:
     """Say what went wrong; of a full disk Linux does not say which. The lines of a refusal are complete."""
     if isinstance(error, OSError) and error.filename is None:
         return f"{name}: {error} (results go to {output}, ledgers to {directory})"

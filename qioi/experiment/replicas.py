@@ -118,7 +118,7 @@ def command(cell: Cell, seed: int, file: Path, *, smoke: bool) -> list[str]:
     """Format a cell for bft-bench: the network's flags, then the load's, then the run's."""
     real = cell.network.system == "replicas"
     timing = {"--warmup": f"{cell.timing.warmup:g}s", "--duration": f"{cell.timing.duration:g}s"} if real else {}
-    flags = {f"--{name}": spelt(value) for name, value in (cell.network.flags | cell.load.flags).items()}
+    flags = {f"--{name}": go_flag(value) for name, value in (cell.network.flags | cell.load.flags).items()}
     flags |= {"--seed": str(seed), "--json": str(file), **timing, **(SMOKE if smoke else {})}
     if not real:
         flags["--costs"] = str(costs_of(file.parent))
@@ -128,7 +128,7 @@ def command(cell: Cell, seed: int, file: Path, *, smoke: bool) -> list[str]:
     return [*words, *(f"{name}={value}" for name, value in flags.items())]
 
 
-def spelt(value: str | float) -> str:
+def go_flag(value: str | float) -> str:
     """Spell a flag's value as Go's flags have it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -28,7 +28,7 @@ def scale_neighbours(neighbours: NeighbourSpec, cores: int) -> NeighbourSpec:
     return neighbours.model_copy(update=counts)
 
 
-def spelled(title: str, count: int) -> str:
+def with_count(title: str, count: int) -> str:
     """Put a count into a title; ``{s}`` makes the plural."""
     return title.replace("{n}", str(count)).replace("{s}", "" if count == 1 else "s")
 
@@ -47,7 +47,7 @@ def scale_arms(spec: ExperimentSpec, cores: int) -> tuple[list[ArmSpec], dict[st
             update={
                 "neighbours": neighbours,
                 "against": same.get(arm.against, arm.against) if arm.against is not None else None,
-                "title": spelled(arm.title, neighbours.count),
+                "title": with_count(arm.title, neighbours.count),
                 "axis": arm.axis if arm.axis is not None else float(neighbours.count),
             }
         )

@@ -190,7 +190,7 @@ class Summary:
         agrees, word = judge(claim.value, ours, len(self.counted))
         pair = tuple(self.value(one, claim.metric) for one in (base, cell) if one) if ours else ()
         values = (pair[0].median, pair[1].median) if len(pair) == 2 and pair[0] and pair[1] else None
-        return Verdict(spelt(claim.what, cell, base), claim.metric, claim.value, ours, agrees, word, values)
+        return Verdict(with_system(claim.what, cell, base), claim.metric, claim.value, ours, agrees, word, values)
 
     def outcomes(self) -> list[Outcome]:
         """Say of every goal whether it is reached."""
@@ -210,7 +210,7 @@ class Summary:
             reached: bool | None = within(goal, ours.median) and (len(values) == of or 2 * often > of)
         else:  # beside one that has the metric, as a ledger that commits has a latency, it is missed
             reached = False if cell is not None and base is not None and self._values(base, goal.metric) else None
-        return Outcome(spelt(goal.what, cell, base), goal.metric, goal.least, goal.most, ours, reached, often, of)
+        return Outcome(with_system(goal.what, cell, base), goal.metric, goal.least, goal.most, ours, reached, often, of)
 
     def _place(self, one: SentenceSpec) -> tuple[Cell | None, Cell | None]:
         """Find the two cells that a sentence is about: this one, and the other one that it is compared with."""
@@ -231,7 +231,7 @@ class Summary:
         return next((cell for cell in self.plan.cells if cell.key == key), None)
 
 
-def spelt(what: str, *cells: Cell | None) -> str:
+def with_system(what: str, *cells: Cell | None) -> str:
     """Say of a sentence about replicas whether these are real; of one that compares the two it says so itself."""
     systems = {cell.network.system for cell in cells if cell}
     if len(systems) != 1 or (system := systems.pop()) not in BENCHED:

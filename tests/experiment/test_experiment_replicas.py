@@ -19,7 +19,7 @@ from qioi.experiment.plan import Cell, make_plan, make_smoke
 from qioi.experiment.replicas import Found, children, command, condense, measure_replicas, run
 from qioi.experiment.session import title
 from qioi.experiment.store import Store
-from qioi.experiment.summary import Summary, spelt
+from qioi.experiment.summary import Summary, with_system
 from qioi.experiment.system import BENCHED
 from qioi.lab.network import find_binary
 from qioi.processes.errors import LabError
@@ -134,14 +134,14 @@ def test_every_cell_and_sentence_says_whether_replicas_are_real() -> None:
                 alone = [one for one in plan.cells if one.network_name == cell.network_name]
                 assert word in title(cell, plan.cells)
                 assert word in title(cell, alone), "a picture of one network"
-                assert spelt("a sentence", cell, cell) == f"a sentence ({word})"
+                assert with_system("a sentence", cell, cell) == f"a sentence ({word})"
 
 
 def test_a_sentence_that_compares_the_two_says_so_itself() -> None:
     real, simulated = (next(one for one in cells("rdb_fig_8") if one.network_name == name) for name in ("real", "sim4"))
-    assert spelt("simulated to real", simulated, real) == "simulated to real"
+    assert with_system("simulated to real", simulated, real) == "simulated to real"
     ledger = cells("fig_8")[0]
-    assert spelt("a ledger", ledger, ledger) == "a ledger"
+    assert with_system("a ledger", ledger, ledger) == "a ledger"
 
 
 @pytest.mark.parametrize(
