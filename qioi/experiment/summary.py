@@ -38,8 +38,8 @@ class Spread:
 
 
 def spread(values: Iterable[float]) -> Spread | None:
-    """Sum values up; ``None`` if there are none."""
-    found = [value for value in values if math.isfinite(value)]
+    """Sum values up, ratios to 0 (infinite) among them; ``None`` if there are none."""
+    found = list(values)
     return Spread(statistics.median(found), min(found), max(found), len(found)) if found else None
 
 
@@ -142,16 +142,19 @@ class Summary:
         return spread(self._ratios(cell, metric, other).values())
 
     def _ratios(self, cell: Cell, metric: str, other: Cell) -> dict[int, float]:
+        """Give a metric against another cell's, by repeat; of a repeat in which both are 0 there is none."""
         ours, theirs = self._values(cell, metric), self._values(other, metric)
-        return {number: ours[number] / theirs[number] for number in ours.keys() & theirs.keys() if theirs[number]}
+        both = [number for number in ours if theirs.get(number) or (ours[number] and number in theirs)]
+        # Without the repeats in which the other had nothing the median would lack its largest gains.
+        return {number: ours[number] / theirs[number] if theirs[number] else math.inf for number in both}
 
     def _values(self, cell: Cell, metric: str) -> dict[int, float]:
         if metric == "neighbours.due":
             return {repeat.number: value for repeat in self.counted if (value := self._due(repeat, cell)) is not None}
         return {
-            repeat.number: repeat.cells[cell.key].metrics[metric]
+            repeat.number: value
             for repeat in self.counted
-            if metric in repeat.cells[cell.key].metrics
+            if math.isfinite(value := repeat.cells[cell.key].metrics.get(metric, math.nan))
         }
 
     def _due(self, repeat: Repeat, cell: Cell) -> float | None:
@@ -208,9 +211,21 @@ class Summary:
         of = len(self.counted)
         if ours is not None:
             reached: bool | None = within(goal, ours.median) and (len(values) == of or 2 * often > of)
-        else:  # beside one that has the metric, as a ledger that commits has a latency, it is missed
-            reached = False if cell is not None and base is not None and self._values(base, goal.metric) else None
+        else:
+            reached = False if cell is not None and self._missed(cell, goal.metric, base) else None
         return Outcome(with_system(goal.what, cell, base), goal.metric, goal.least, goal.most, ours, reached, often, of)
+
+    def _missed(self, cell: Cell, metric: str, base: Cell | None) -> bool:
+        """Whether a cell lacks a metric, in all repeats, that it would have if it did what is asked for."""
+        if self._values(cell, metric):
+            return False
+        found = [repeat.cells[cell.key] for repeat in self.counted]
+        if metric == "reaction":
+            return any(one.came is not None for one in found)
+        if metric == "release":
+            return any(one.gone is not None for one in found)
+        # A ledger that commits has a latency; beside one that does, the lack of it is no gap in what was measured.
+        return base is not None and bool(self._values(base, metric))
 
     def _place(self, one: SentenceSpec) -> tuple[Cell | None, Cell | None]:
         """Find the two cells that a sentence is about: this one, and the other one that it is compared with."""
@@ -272,7 +287,7 @@ def as_json(summary: Summary) -> dict[str, Any]:
         names = sorted({name for repeat in summary.counted for name in repeat.cells[cell.key].metrics})
         found = {name: (summary.value(cell, name), summary.ratio(cell, name)) for name in [*names, "neighbours.due"]}
         return {
-            name: {"value": asdict(value), "ratio": asdict(ratio) if ratio else None}
+            name: {"value": asdict(value), "ratio": plain(ratio)}
             for name, (value, ratio) in found.items()
             if value is not None
         }
@@ -283,9 +298,16 @@ def as_json(summary: Summary) -> dict[str, Any]:
         "counted": [repeat.number for repeat in summary.counted],
         "noisy": {repeat.number: repeat.noise for repeat in summary.noisy},
         "cells": {cell.key: {"title": summary.title(cell), "metrics": both(cell)} for cell in summary.plan.cells},
-        "papers": [asdict(verdict) for verdict in summary.verdicts()],
-        "goals": [asdict(outcome) for outcome in summary.outcomes()],
+        "papers": [{**asdict(verdict), "ours": plain(verdict.ours)} for verdict in summary.verdicts()],
+        "goals": [{**asdict(outcome), "ours": plain(outcome.ours)} for outcome in summary.outcomes()],
     }
+
+
+def plain(ours: Spread | None) -> dict[str, Any] | None:
+    """Format a spread for JSON, which has no number for a ratio to 0: that is the word ``Infinity``."""
+    if ours is None:
+        return None
+    return {key: "Infinity" if value == math.inf else value for key, value in asdict(ours).items()}
 
 
 def write_csv(summary: Summary, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from qioi.experiment.charts import unit_of
@@ -77,7 +78,12 @@ def entry(summary: Summary, cell: Cell, name: str) -> Entry:
 def ratio_of(ratio: Spread, summary: Summary) -> str:
     """Format a ratio, with the number of its repeats where some have none: either of its two sides may be missing."""
     some = some_of(ratio, summary)
-    return f"{times(ratio.median)} ({some})" if some else times(ratio.median)
+    return f"{multiple(ratio.median)} ({some})" if some else multiple(ratio.median)
+
+
+def multiple(ratio: float) -> str:
+    """Format a ratio; one to 0 is more than any number."""
+    return "from 0" if math.isinf(ratio) else times(ratio)
 
 
 def some_of(value: Spread, summary: Summary) -> str:

@@ -9,7 +9,7 @@ from qioi.experiment.charts import unit_of
 from qioi.experiment.method import counted
 from qioi.experiment.metrics import metric
 from qioi.experiment.summary import ABSOLUTE, Outcome, Spread, Summary, Verdict
-from qioi.experiment.tables import some_of
+from qioi.experiment.tables import multiple, some_of
 from qioi.lab.result_table import short, times
 
 
@@ -33,7 +33,7 @@ def claim(verdict: Verdict, summary: Summary) -> Claim:
         unit = unit_of(summary, verdict.metric)
         values = " to ".join(short(value) for value in verdict.values) + f" {unit}"
     # The paper's own digits are not rounded away.
-    bound, ours = max(times(verdict.paper), f"{verdict.paper:.3g}x", key=len), ranged(verdict.ours, times, summary)
+    bound, ours = max(times(verdict.paper), f"{verdict.paper:.3g}x", key=len), ranged(verdict.ours, multiple, summary)
     return Claim(verdict.what, bound, ours, values.strip(), word, graded(verdict.agrees, summary))
 
 
@@ -66,7 +66,7 @@ def percent(value: float) -> str:
 
 def finely(ratio: float) -> str:
     """Format a ratio that one hundredth decides about."""
-    return f"{ratio:.3f}x" if 0.1 <= ratio < 2 else times(ratio)
+    return f"{ratio:.3f}x" if 0.1 <= ratio < 2 else multiple(ratio)
 
 
 def graded(good: bool | None, summary: Summary) -> str:
