@@ -37,7 +37,10 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         ("Ledger", networks),
         ("Load", loads + (f" (maximum found: {maxima})" if maxima else "")),
         ("Each cell", window(summary)),
-        ("Repeats", f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers})"),
+        (
+            "Repeats",
+            f"{len(summary.repeats)} finished, medians of {len(summary.counted)} (number {numbers}; {ways(summary)})",
+        ),
     ]
     if speeds := summary.calibrations:
         facts.append(("Machine's speed", speed(speeds)))
@@ -49,6 +52,11 @@ def method(summary: Summary) -> tuple[tuple[str, str], ...]:
         pairs = ", ".join(f"{one} = {other}" for one, other in summary.plan.same.items())
         facts.append(("The same here", f"{pairs} (scaled to {summary.plan.cores} cores)"))
     return tuple(facts)
+
+
+def ways(summary: Summary) -> str:
+    """Say how many of the repeats that count ran their cells in the file's order."""
+    return f"{summary.forward} forward, {len(summary.counted) - summary.forward} backward"
 
 
 def described(network: NetworkSpec, medium: str | None) -> str:
@@ -143,6 +151,11 @@ def warnings(summary: Summary) -> list[str]:
             where = next((summary.title(cell) for cell in summary.plan.cells if cell.key == key), key)
             more = f" (and {counted(len(repeat.noise) - 1, 'more cell')})" if len(repeat.noise) > 1 else ""
             found.append(f"Repeat {repeat.number} was too noisy, {shown}: {where}: {'; '.join(said)}{more}.")
+    several = len(summary.counted) > 1 and len(summary.plan.cells) > 1
+    if several and summary.forward in (0, len(summary.counted)):
+        found.append(
+            "All repeats that count ran the cells in one order: ratios may have a drift of the machine in them."
+        )
     for name, noise in summary.document.probe_noise.items():
         if noise:
             found.append(

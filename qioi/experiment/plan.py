@@ -70,10 +70,11 @@ class Plan:
     paper_size: bool
     smoke: bool = False
 
-    def order(self, repeat: int) -> list[list[Cell]]:
-        """Give one repeat's cells, in forward and backward order by turns: grouped by the network that is up for them.
+    def order(self, quiet: int) -> list[list[Cell]]:
+        """Give a repeat's cells after so many quiet ones, grouped by the network that is up for them.
 
-        Drift (a warming machine, a growing ledger) then meets "with" and "without" alike. Where nothing is brought up
+        Repeats that count are in forward and backward order by turns, whatever was too noisy between them. Drift (a
+        warming machine, a growing ledger) then meets "with" and "without" alike. Where nothing is brought up
         they are grouped by load: what a simulated cell measures of steps' cost is then of the minute of the real one.
         """
         groups: dict[tuple[bool, str], list[Cell]] = {}
@@ -81,7 +82,7 @@ class Plan:
             benched = cell.network.system in BENCHED
             groups.setdefault((benched, cell.load_name if benched else cell.network_name), []).append(cell)
         cells = list(groups.values())
-        return cells if repeat % 2 == 1 else [group[::-1] for group in cells[::-1]]
+        return cells if quiet % 2 == 0 else [group[::-1] for group in cells[::-1]]
 
     def load_seed(self, repeat: int, cell: Cell) -> int:
         """Give the load's seed. All arms of a repeat have the same, so that they get the same transactions."""

@@ -106,7 +106,7 @@ class Session:
             self._total = self._done + missing * self._plan.repeat_seconds
             number = max((repeat.number for repeat in finished), default=0) + 1
             try:
-                finished.append(self._repeat(number, repeat_label(number, finished, self._plan.repeats), maxima))
+                finished.append(self._repeat(number, finished, maxima))
             except BusyError as error:
                 self._lose(error)
         return finished
@@ -169,13 +169,14 @@ class Session:
             self._store.keep("maxima", maxima)
         return maxima
 
-    def _repeat(self, number: int, label: str, maxima: dict[str, float]) -> Repeat:
-        """Measure every cell once; ``label`` is how the repeat is called on the screen."""
+    def _repeat(self, number: int, finished: Sequence[Repeat], maxima: dict[str, float]) -> Repeat:
+        """Measure every cell once, after the repeats that are finished."""
+        label = repeat_label(number, finished, self._plan.repeats)
         figures: dict[str, CellFigures] = {}
         folder = self._store.fresh(number)
         try:
             calibration = None if self._plan.smoke else calibrate(folder)
-            for cells in self._plan.order(number):
+            for cells in self._plan.order(sum(repeat.quiet for repeat in finished)):
                 if cells[0].network.system in BENCHED:
                     figures |= {cell.key: self._bench(number, label, cell) for cell in cells}
                     continue

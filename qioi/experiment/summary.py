@@ -103,6 +103,12 @@ class Summary:
         """Give what was measured of the machine's speed in the repeats that count; earlier versions' have nothing."""
         return [repeat.calibration for repeat in self.counted if repeat.calibration is not None]
 
+    @property
+    def forward(self) -> int:
+        """Count the repeats, of those that count, whose cells ran in the file's order: they are kept as they ran."""
+        first = self.plan.cells[0].key
+        return sum(next(iter(repeat.cells)) == first for repeat in self.counted)
+
     def title(self, cell: Cell, among: Sequence[Cell] = ()) -> str:
         """Name a cell by what distinguishes it from these, or from all others."""
         return title(cell, among or self.plan.cells)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -304,7 +305,7 @@ class Starved(Session):
 
     tries, every = 0, 2
 
-    def _repeat(self, number: int, label: str, maxima: dict[str, float]) -> Repeat:
+    def _repeat(self, number: int, finished: Sequence[Repeat], maxima: dict[str, float]) -> Repeat:
         self.tries += 1
         if self.every == 0 or self.tries % self.every:
             raise BusyError(f"try {self.tries}: 0 samples")
@@ -353,9 +354,9 @@ def test_the_time_left_is_that_of_the_repeats_that_are_wanting(
         def _maxima(self) -> dict[str, float]:
             return {}
 
-        def _repeat(self, number: int, label: str, maxima: dict[str, float]) -> Repeat:
-            self._step(label, 0)
-            return super()._repeat(number, label, maxima)
+        def _repeat(self, number: int, finished: Sequence[Repeat], maxima: dict[str, float]) -> Repeat:
+            self._step("", 0)
+            return super()._repeat(number, finished, maxima)
 
     session = Counted(plan, store, tmp_path, 1024, lambda _, done, total: shown.append(total - done))
     session.every = 1
