@@ -11,7 +11,7 @@ from pathlib import Path
 
 from qioi.experiment.errors import SpecError
 from qioi.experiment.form import Strict, checked
-from qioi.experiment.metrics import SERIES, known_kind, known_metric, known_series, metric_names
+from qioi.experiment.metrics import SERIES, known_kind, known_metric, metric_names
 from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, GoalSpec, ProtectionSpec, SentenceSpec
 from qioi.experiment.summary import ABSOLUTE
 from qioi.experiment.system import BENCHED, DATABASES, LoadSpec, NetworkSpec
@@ -330,7 +330,7 @@ def _check_round(load: LoadSpec, channel: str, contracts: Iterable[str]) -> Iter
 
 def _check_figure(spec: ExperimentSpec, figure: FigureSpec) -> Iterator[str]:
     what, known, accepted = {
-        "time": ("series", known_series, SERIES),
+        "time": ("series", SERIES.__contains__, SERIES),
         "boxes": ("kind", known_kind, ("kind.NAME",)),
     }.get(figure.kind, ("metric", known_metric, metric_names()))
     for metric in figure.metrics:
@@ -353,8 +353,7 @@ def _unknown_metric(name: str) -> str:
     return f"there is no metric {name!r}: accepted are {', '.join(metric_names())}"
 
 
-def _unknown(where: str, places: object) -> Iterator[str]:
-    assert isinstance(places, tuple | list)
+def _unknown(where: str, places: Iterable[tuple[str, str | None, Collection[str]]]) -> Iterator[str]:
     for key, name, accepted in places:
         if name is not None and name not in accepted:
             yield f"{where}.{key}: {name}: accepted are {', '.join(sorted(accepted))}".lstrip(".")

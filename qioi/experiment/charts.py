@@ -79,9 +79,7 @@ def bars(summary: Summary, spec: FigureSpec) -> Figure:
         for place, value in enumerate(found):
             note(axis, place, value)
         axis.set_yticks(range(len(cells)), names)
-        axis.set_title(
-            f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", "), loc="left", fontsize=9, color=INK
-        )
+        axis.set_title(heading(summary, name), loc="left", fontsize=9, color=INK)
         axis.set_xlim(0, 1.28 * max([value.high for value in found if value] or [1.0]) or 1.0)
         tidy(axis, "x")
         # A number at the very end would run into the next panel's first.
@@ -143,10 +141,8 @@ def lines(summary: Summary, spec: FigureSpec) -> Figure:
             if points:
                 label = label_of(summary, network, load)
                 draw_line(axis, points, index, label)
-        axis.set_title(
-            f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", "), loc="left", fontsize=9, color=INK
-        )
-        axis.set_xlabel(x_title(spec), color=QUIET)
+        axis.set_title(heading(summary, name), loc="left", fontsize=9, color=INK)
+        axis.set_xlabel(x_title(summary, spec), color=QUIET)
         tidy(axis, "y")
         finish_scale(axis, spec.log, NUMBERS)
         span_x(axis, summary, spec, groups)
@@ -200,12 +196,9 @@ def draw_line(axis: Axes, points: Sequence[tuple[float, Spread]], index: int, la
     axis.vlines(xs, [y.low for y in ys], [y.high for y in ys], color=colour, linewidth=1)
 
 
-def x_title(spec: FigureSpec) -> str:
+def x_title(summary: Summary, spec: FigureSpec) -> str:
     """Name the x axis."""
-    if spec.x in {"axis", "varied"}:
-        return spec.x_title
-    its = metric(spec.x)
-    return f"{its.title}, {its.unit}".rstrip(", ")
+    return spec.x_title if spec.x in {"axis", "varied"} else heading(summary, spec.x)
 
 
 def over_time(summary: Summary, spec: FigureSpec) -> Figure:
@@ -325,6 +318,11 @@ def colour_of(summary: Summary, cell: Cell) -> int:
     """Give an arm, or where there is only one a network, the same colour in every picture of a run."""
     arms = list(dict.fromkeys(one.arm.name for one in summary.plan.cells))
     return arms.index(cell.arm.name) if len(arms) > 1 else list(summary.spec.networks).index(cell.network_name)
+
+
+def heading(summary: Summary, name: str) -> str:
+    """Name a metric with its unit, where it has one."""
+    return f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", ")
 
 
 def unit_of(summary: Summary, name: str) -> str:

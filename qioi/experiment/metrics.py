@@ -139,8 +139,3 @@ def known_kind(name: str) -> bool:
     """Whether it names a kind of operation, for a box plot."""
     kind, _, function = name.partition(".")
     return kind == "kind" and bool(function) and "." not in function
-
-
-def known_series(name: str) -> bool:
-    """Whether a file may draw it over time."""
-    return name in SERIES

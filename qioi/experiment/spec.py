@@ -259,7 +259,3 @@ class ExperimentSpec(Strict):
     papers: list[PaperSpec] = []
     goals: list[GoalSpec] = []
     notes: list[str] = []
-
-    def arm(self, name: str) -> ArmSpec:
-        """Find an arm."""
-        return next(arm for arm in self.arms if arm.name == name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from qioi.experiment.charts import unit_of
+from qioi.experiment.charts import heading
 from qioi.experiment.metrics import metric
 from qioi.experiment.plan import Cell
 from qioi.experiment.spec import FigureSpec
@@ -46,7 +46,7 @@ def table(summary: Summary, figure: FigureSpec) -> Table:
     """Lay metrics out, a row a cell."""
     cells = summary.selected(figure)
     present = [name for name in figure.metrics if any(summary.value(cell, name) for cell in cells)]
-    headings = tuple(f"{metric(name).title}, {unit_of(summary, name)}".rstrip(", ") for name in present)
+    headings = tuple(heading(summary, name) for name in present)
     rows = tuple(
         Row(summary.title(cell), base_title(summary, cell), tuple(entry(summary, cell, name) for name in present))
         for cell in cells

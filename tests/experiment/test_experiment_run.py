@@ -96,13 +96,12 @@ def check(output: Path, name: str) -> None:
         assert cell.metrics["ledger.cores"] > 0, key
         folder = output / name / "repeats" / "1" / key
         assert (folder / "samples.csv").exists()
-        arm = key.rsplit(".", 1)[1]
-        neighbours = catalogue.find(name).arm(arm).neighbours.count
+        (arm,) = (one for one in catalogue.find(name).arms if one.name == key.rsplit(".", 1)[1])
+        neighbours = arm.neighbours.count
         assert ("neighbours.cores" in cell.metrics) == (neighbours > 0), key
         if neighbours:
             assert cell.metrics["neighbours.cores"] > 0, key
-        protection = catalogue.find(name).arm(arm).protection
-        assert ("daemon.cores" in cell.metrics) == (protection is not None and protection.law is not None), key
+        assert ("daemon.cores" in cell.metrics) == (arm.protection is not None and arm.protection.law is not None), key
 
 
 @pytest.mark.slow
