@@ -12,7 +12,15 @@ from pathlib import Path
 from qioi.experiment.errors import SpecError
 from qioi.experiment.form import Strict, checked
 from qioi.experiment.metrics import SERIES, known_kind, known_metric, metric_names
-from qioi.experiment.spec import PANELS, ExperimentSpec, FigureSpec, GoalSpec, ProtectionSpec, SentenceSpec
+from qioi.experiment.spec import (
+    NEIGHBOUR_KINDS,
+    PANELS,
+    ExperimentSpec,
+    FigureSpec,
+    GoalSpec,
+    ProtectionSpec,
+    SentenceSpec,
+)
 from qioi.experiment.summary import ABSOLUTE
 from qioi.experiment.system import BENCHED, DATABASES, LoadSpec, NetworkSpec
 from qioi.lab.caliper import PROGRESS_INTERVAL
@@ -27,6 +35,8 @@ ALL = "all"
 DIRECTORY = Path(__file__).parent / "catalogue"
 #: Least repeats, so that the spread of a ratio can be seen.
 LEAST_REPEATS = 3
+#: Most neighbours of an arm in a file; scaled to a larger host than the papers' they may be more.
+MOST_NEIGHBOURS = 256
 #: Seconds between two lines of Caliper's progress. Its least window is two of them, for throughput is between counts.
 TOLD_EVERY = PROGRESS_INTERVAL / 1000
 #: Ways to order that have a leader, and so followers.
@@ -184,6 +194,9 @@ def _check_arms(spec: ExperimentSpec) -> Iterator[str]:
             yield f"arms.{number}.against: {arm.against or 'missing'}: accepted are those before: {', '.join(before)}"
         if number == 0 and arm.against is not None:
             yield f"arms.0.against: {arm.against}: accepted is none: the first arm is compared with no other"
+        for kind in NEIGHBOUR_KINDS:
+            if (count := getattr(arm.neighbours, kind)) > MOST_NEIGHBOURS:
+                yield f"arms.{number}.neighbours.{kind}: {count}: accepted is at most {MOST_NEIGHBOURS}"
         if (go := arm.neighbours.go) is not None and go > spec.timing.duration:
             yield f"arms.{number}.neighbours.go: {go:g}: accepted is at most the duration, {spec.timing.duration:g}"
         if arm.protection is not None and arm.protection.law is not None:

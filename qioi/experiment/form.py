@@ -25,7 +25,7 @@ def _named(name: str) -> str:
 
 Name = Annotated[str, AfterValidator(_named)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, le=256)]
+Count = Annotated[int, Field(ge=0)]
 Shares = Annotated[int, Field(ge=2, le=262_144)]
 
 

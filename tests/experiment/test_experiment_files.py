@@ -116,6 +116,7 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("arms", 1, "neighbours"), {"bouts": 3.0}, "need a neighbour"),
         (("arms", 1, "neighbours"), {"programs": 3}, "programs and command are given together"),
         (("arms", 1, "neighbours"), {"sysbench": 1, "command": "sleep 9"}, "programs and command are given together"),
+        (("arms", 1, "neighbours"), {"sysbench": 257}, "neighbours.sysbench: 257: accepted is at most 256"),
         (("arms", 1, "neighbours"), {"programs": 3, "command": "  "}, "arms.1.neighbours.command"),
         (("arms", 1, "neighbours"), {"programs": 3, "command": "sh -c 'x"}, "arms.1.neighbours.command"),
         (("arms", 1, "neighbours"), {"spark": 1, "bouts": 3.0}, "not of spark"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from toy_experiment import load
+from toy_experiment import filled, load
 
 from qioi.daemon.lock import HOST_LOCK, TreeLock
 from qioi.experiment import catalogue, places
@@ -17,6 +17,7 @@ from qioi.experiment.plan import Plan, make_plan, make_smoke, of_size, only, wit
 from qioi.experiment.scale import scaled
 from qioi.experiment.session import check_host, lab_options, probe_of
 from qioi.experiment.spec import ExperimentSpec
+from qioi.experiment.store import Store
 from qioi.experiment.system import NetworkSpec
 from qioi.lab.systems.ledger import init_flags
 from qioi.processes.errors import LabError
@@ -40,6 +41,16 @@ def test_arms_that_become_the_same_are_run_once() -> None:
     assert plan.same == {"s2": "s1", "s4": "s1", "s8": "s1"}
     assert [cell.arm.title for cell in plan.cells] == ["alone", "1 sysbench", "2 sysbench"]
     assert [cell.arm.axis for cell in plan.cells] == [0, 1, 2]
+
+
+def test_neighbours_of_a_large_host_are_more_than_a_file_may_have(document: dict[str, Any], tmp_path: Path) -> None:
+    """The run had begun, and its run.json was refused for a number that nobody had written."""
+    document["arms"][1]["neighbours"] = {"sysbench": 200}
+    plan = make_plan(load(document, tmp_path), cores=32)
+    store = Store(tmp_path / "run")
+    filled(store, plan, [])
+    assert plan.cells[1].arm.neighbours.sysbench == 267
+    assert store.document.plan == plan
 
 
 def test_the_papers_own_counts_stay() -> None:
