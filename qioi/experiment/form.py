@@ -24,15 +24,15 @@ def _named(name: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_named)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 Shares = Annotated[int, Field(ge=2, le=262_144)]
 
 
 class Strict(BaseModel):
-    """A model without unknown keys, conversions or later changes."""
+    """A model without unknown keys, conversions, infinite numbers or later changes."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 def checked(model: type[Model], values: Mapping[str, object], experiment: str, *key: str) -> Model:

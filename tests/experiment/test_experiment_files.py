@@ -176,6 +176,36 @@ def test_what_is_not_accepted_is_said(
     assert all("\n" not in problem for problem in caught.value.problems)
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize(
+    ("part", "key"),
+    [
+        (("timing",), "duration"),
+        (("timing",), "cooldown"),
+        (("standard",), "cooldown"),
+        (("arms", 1), "axis"),
+        (("arms", 1, "neighbours"), "come"),
+        (("arms", 2, "protection"), "period"),
+        (("papers", 0), "value"),
+        (("goals", 0), "least"),
+        (("loads", "slow"), "varied"),
+        (("loads", "slow"), "hot_share"),
+    ],
+)
+def test_numbers_are_finite(
+    document: dict[str, Any], tmp_path: Path, part: tuple[str | int, ...], key: str, value: float
+) -> None:
+    document["standard"] = {"warmup": 0.5, "duration": 2.0}
+    document["goals"] = [{"what": "more", "metric": "throughput", "arm": "qioi", "least": 1.0}]
+    inner: Any = document
+    for one in part:
+        inner = inner[one]
+    inner[key] = value
+    place = ".".join(map(str, (*part, key)))
+    shown = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}[str(value)]
+    assert refusal(document, tmp_path) == f"{tmp_path / 'toy.yaml'}: {place}: {shown}: accepted is a finite number"
+
+
 @pytest.mark.parametrize(
     ("protection", "accepted"),
     [
