@@ -173,12 +173,23 @@ def _check_claim(spec: ExperimentSpec, claim: SentenceSpec) -> Iterator[str]:
     yield from _unknown("", places)
     if not known_metric(claim.metric):
         yield f"metric: {_unknown_metric(claim.metric)}"
-    if claim.arm != spec.arms[0].name or (claim.of, claim.of_network, claim.of_load) != (None, None, None):
+    if (claim.of, claim.of_network, claim.of_load) != (None, None, None):
+        yield from _check_sides(spec, claim)
+        return
+    if claim.arm != spec.arms[0].name:
         return
     bounds_itself = isinstance(claim, GoalSpec) and claim.metric in ABSOLUTE
     if not bounds_itself:
         of_what = f"a goal about {', '.join(sorted(ABSOLUTE))}" if isinstance(claim, GoalSpec) else "none"
         yield f"arm: {claim.arm}: it is compared with no arm: without of, of_network and of_load accepted is {of_what}"
+
+
+def _check_sides(spec: ExperimentSpec, claim: SentenceSpec) -> Iterator[str]:
+    """Refuse a cell that is compared with itself: the page would say "not measured" for ever."""
+    network, load = claim.network or next(iter(spec.networks)), claim.load or next(iter(spec.loads))
+    other = (claim.of or claim.arm, claim.of_network or network, claim.of_load or load)
+    if other == (claim.arm, network, load):
+        yield f"arm: {claim.arm}: it is compared with itself: accepted is another arm, network or load to compare with"
 
 
 def _arms(spec: ExperimentSpec) -> set[str]:

@@ -21,7 +21,11 @@ PANELS = 4
 
 
 def _splits(command: str) -> str:
-    if not shlex.split(command):
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"accepted is a program and its arguments: {error}") from None
+    if not words:
         raise ValueError("accepted is a program and its arguments")
     return command
 

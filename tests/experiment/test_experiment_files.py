@@ -117,8 +117,8 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("arms", 1, "neighbours"), {"programs": 3}, "programs and command are given together"),
         (("arms", 1, "neighbours"), {"sysbench": 1, "command": "sleep 9"}, "programs and command are given together"),
         (("arms", 1, "neighbours"), {"sysbench": 257}, "neighbours.sysbench: 257: accepted is at most 256"),
-        (("arms", 1, "neighbours"), {"programs": 3, "command": "  "}, "arms.1.neighbours.command"),
-        (("arms", 1, "neighbours"), {"programs": 3, "command": "sh -c 'x"}, "arms.1.neighbours.command"),
+        (("arms", 1, "neighbours"), {"programs": 3, "command": "  "}, "accepted is a program and its arguments"),
+        (("arms", 1, "neighbours"), {"programs": 3, "command": "sh -c 'x"}, "and its arguments: No closing quotation"),
         (("arms", 1, "neighbours"), {"spark": 1, "bouts": 3.0}, "not of spark"),
         (("arms", 1, "neighbours"), {"sysbench": 1, "records": 3}, "records are of spark"),
         (("networks", "tiny"), {"system": "fabric", "mode": "block", "like_fabric": True}, "of the system ledger"),
@@ -162,6 +162,8 @@ def test_every_problem_is_said_at_once(document: dict[str, Any], tmp_path: Path)
         (("goals",), [{"what": "x", "metric": "p95", "arm": "qioi"}], "exactly one of least and most"),
         (("goals",), [{"what": "x", "metric": "p95", "arm": "qio", "most": 1.0}], "goals.0.arm: qio: accepted are"),
         (("goals",), [{"what": "x", "metric": "p96", "arm": "qioi", "most": 1.0}], "metric 'p96': accepted are"),
+        (("papers", 0, "of"), "qioi", "papers.0.arm: qioi: it is compared with itself: accepted is another arm"),
+        (("papers", 0, "of_network"), "tiny", "papers.0.arm: qioi: it is compared with itself"),
     ],
 )
 def test_what_is_not_accepted_is_said(

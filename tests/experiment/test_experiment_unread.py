@@ -190,8 +190,11 @@ def test_a_sentence_about_the_first_arm_says_of_what_its_ratio_is(
     assert problems(document, tmp_path) == [
         f"{key}.0.arm: alone: it is compared with no arm: without of, of_network and of_load accepted is {accepted}"
     ]
-    for of in ({"of": "s1"}, {"of_network": "tiny"}, {"of_load": "slow"}):
-        load(document | {key: [{"what": "x", "arm": "alone", **claim, **of}]}, tmp_path)
+    load(document | {key: [{"what": "x", "arm": "alone", **claim, "of": "s1"}]}, tmp_path)
+    for itself in ({"of": "alone"}, {"of_network": "tiny"}, {"of_load": "slow"}):
+        compared = document | {key: [{"what": "x", "arm": "alone", **claim, **itself}]}
+        said = "it is compared with itself: accepted is another arm, network or load to compare with"
+        assert problems(compared, tmp_path) == [f"{key}.0.arm: alone: {said}"]
 
 
 def test_a_goal_that_bounds_a_part_may_be_about_the_first_arm(document: dict[str, Any], tmp_path: Path) -> None:
