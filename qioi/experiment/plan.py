@@ -190,9 +190,15 @@ def of_size(spec: ExperimentSpec, *, paper_size: bool) -> ExperimentSpec:
 
 
 def with_binaries(spec: ExperimentSpec, binaries: str | None) -> ExperimentSpec:
-    """Give the networks of real Fabric their binaries. Without any, they are left out where others are left."""
+    """Give the networks of real Fabric their binaries. Without any, they are left out where others are left.
+
+    SpecError if loads of the others are parts of the maximum of one that would be left out.
+    """
     if binaries is None:
         others = [name for name, one in spec.networks.items() if one.system != "fabric" or one.binaries is not None]
+        first = next(iter(spec.networks))
+        if others and first not in others and any(map(_of_first, spec.loads.values())):
+            raise SpecError([f"{spec.name}: needs --binaries: loads are parts of the maximum of {first}, real Fabric"])
         return only(spec, networks=others)
     networks = {
         name: one.model_copy(update={"binaries": binaries}) if one.system == "fabric" else one

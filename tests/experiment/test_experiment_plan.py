@@ -155,6 +155,16 @@ def test_networks_of_fabric_take_part_where_its_binaries_are_given() -> None:
     assert with_binaries(alone, None) == alone  # nothing else is left: what it lacks is said before it starts
 
 
+def test_fabric_whose_maximum_the_others_loads_are_parts_of_is_not_left_out_in_silence() -> None:
+    spec = catalogue.find("kinds")
+    networks = dict(sorted(spec.networks.items(), key=lambda item: item[1].system != "fabric"))
+    loads = {name: load.model_copy(update={"of": "first"}) for name, load in spec.loads.items()}
+    first = spec.model_copy(update={"networks": networks, "loads": loads})
+    with pytest.raises(SpecError, match=r"^kinds: needs --binaries: loads are parts of the maximum of fabric"):
+        with_binaries(first, None)
+    assert with_binaries(first, "/fabric").networks.keys() == networks.keys()
+
+
 def test_a_store_has_a_folder_of_its_kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for kind, here, there in (("tmpfs", "memory", "disk"), ("ext4", "disk", "memory")):
         monkeypatch.setattr(places, "file_system", lambda _, kind=kind: kind)
