@@ -210,9 +210,13 @@ def _spoilt(file: Path, problem: str) -> SpecError:
 
 
 def asked(plan: Plan) -> dict[str, Any]:
-    """Format a run's plan; equal plans have equal text."""
+    """Format a run's plan, without the folders of real Fabric's binaries; equal plans have equal text.
+
+    Where the binaries stand is this machine's own, and run.json is published; what they are is a part of the host.
+    """
+    own: dict[str, Any] = {"networks": {"__all__": {"binaries"}}}
     return {
-        "spec": plan.spec.model_dump(mode="json"),
+        "spec": plan.spec.model_dump(mode="json", exclude=own),
         "arms": [arm.model_dump(mode="json") for arm in {cell.arm.name: cell.arm for cell in plan.cells}.values()],
         "timing": plan.cells[0].timing.model_dump(mode="json"),
         "same": plan.same,

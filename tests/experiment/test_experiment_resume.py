@@ -16,7 +16,7 @@ from qioi.experiment import places
 from qioi.experiment.errors import SpecError
 from qioi.experiment.host import with_fabric
 from qioi.experiment.places import DISK, MEMORY, media, own_folder
-from qioi.experiment.plan import Plan, make_plan
+from qioi.experiment.plan import Plan, make_plan, with_binaries
 from qioi.experiment.run_files import Host
 from qioi.experiment.session import Session
 from qioi.experiment.store import Store
@@ -157,6 +157,17 @@ def test_a_run_in_another_folder_is_not_gone_on_with(plan: Plan, tmp_path: Path)
     del noted["folder"]  # as runs of earlier versions
     (store.directory / "run.json").write_text(json.dumps(noted))
     store.resume(plan, {"tiny": "disk"}, HOST, own_folder(DISK))
+
+
+def test_where_binaries_stand_is_neither_published_nor_a_part_of_the_run(
+    document: dict[str, Any], tmp_path: Path
+) -> None:
+    """What they are is compared by their digest."""
+    document["networks"]["tiny"] = {"system": "fabric", "mode": "block"}
+    spec, store = load(document, tmp_path), Store(tmp_path / "toy")
+    store.begin(make_plan(with_binaries(spec, "/home/me/fabric"), 2), {}, HOST)
+    assert "/home/me" not in (store.directory / "run.json").read_text()
+    store.resume(make_plan(with_binaries(spec, "/opt/fabric"), 2), {}, HOST)
 
 
 def of_build(digest: str, commit: str, code: str = "123") -> dict[str, Any]:
