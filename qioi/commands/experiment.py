@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shlex
@@ -16,7 +17,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from qioi.commands.experiment_pages import RESULTS, excerpt_of, index_of, report_after, report_of
+from qioi.commands.experiment_pages import RESULTS, excerpt_of, index_of, page_of, report_after, report_of
 from qioi.commands.experiment_steps import Steps, noted, progress
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
@@ -226,9 +227,14 @@ def run(
         needs_plots()
         plans = [plan_of(spec, asked) for spec in catalogue.find_all(names)]
         asked = replace(asked, files=catalogue.files(names))
-        busy = f"another command is at work on this run, {directory}; wait for it to end"
-        with exclusive(lock_name(directory), busy):
+        with alone_on(directory):
             measure(plans, asked, console)
+
+
+def alone_on(directory: Path) -> contextlib.AbstractContextManager[None]:
+    """Hold the lock of a run's folder; LabError while another command does."""
+    busy = f"another command is at work on this run, {directory}; wait for it to end"
+    return exclusive(lock_name(directory), busy)
 
 
 def measure(plans: list[Plan], asked: Asked, console: Console) -> None:
@@ -346,14 +352,21 @@ def report(directories: tuple[Path, ...], excerpt: Path | None) -> None:
         problems: list[str] = []
         for folder in found:
             try:
-                if not list(folder.glob("*/run.json")):
-                    raise LabError(f"{folder} holds no run: a folder that `qioi experiment run` wrote is accepted")
-                if not report_of(folder, console):
-                    raise LabError(f"{folder} has no finished repeat: there is nothing to draw")
+                draw_anew(folder, console)
             except LabError as error:
                 problems.append(str(error))
         parents = {folder.parent for folder in found}
-        if len(found) > 1 and len(parents) == 1 and parents != {RESULTS.resolve()}:
-            index_of(parents.pop(), console)
+        for parent in parents:
+            if parent == RESULTS.resolve() or (len(found) > 1 and len(parents) == 1):
+                index_of(parent, console)
         if problems:
             raise LabError("\n".join(problems))
+
+
+def draw_anew(folder: Path, console: Console) -> None:
+    """Write the page of one run; LabError if there is nothing to show, or another command is at work on it."""
+    if not list(folder.glob("*/run.json")):
+        raise LabError(f"{folder} holds no run: a folder that `qioi experiment run` wrote is accepted")
+    with alone_on(folder):
+        if not page_of(folder, console):
+            raise LabError(f"{folder} has no finished repeat: there is nothing to draw")

@@ -15,7 +15,14 @@ from qioi.processes.errors import LabError
 RESULTS = Path("results", "experiments")
 
 
-def report_of(directory: Path, console: Console) -> bool:
+def report_of(directory: Path, console: Console) -> None:
+    """Write the page of a run that has something to show, and the index over the runs where it is one of ours."""
+    with drawing("page", directory):
+        if page_of(directory, console) and directory.parent == RESULTS.resolve():
+            index_of(directory.parent, console)
+
+
+def page_of(directory: Path, console: Console) -> bool:
     """Write the page of a run; ``False``: there is nothing to show."""
     from qioi.experiment.page import runs_in, write_report
 
@@ -23,8 +30,6 @@ def report_of(directory: Path, console: Console) -> bool:
         if not any(Store(folder).repeats() for folder in runs_in(directory)):
             return False
         console.print(f"report: {write_report(directory)}", soft_wrap=True)
-        if directory.parent == RESULTS.resolve():
-            index_of(directory.parent, console)
         return True
 
 

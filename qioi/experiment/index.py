@@ -67,5 +67,5 @@ def index_line(page: Path) -> Line:
         host="; ".join(dict.fromkeys(map(machine_of, hosts))),
         verdicts=f"{tally(papers)} sentences agree" if papers else "",
         goals=f"{tally(goals)} reached" if goals else "",
-        trusted=f"{len(trusted)} of {len(summaries)}",
+        trusted=f"{len(trusted)} of {len(folders)}",
     )

@@ -326,6 +326,11 @@ def test_the_index_lists_every_run(report: Path) -> None:
     assert page.text.count("1 of 1 sentences agree") == 2
 
 
+def test_the_index_counts_experiments_that_were_begun_only(report: Path, plan: Plan) -> None:
+    filled(Store(report.parent / "second"), plan, [])
+    assert "1 of 2" in Page(write_index(report.parent.parent)).text
+
+
 def test_the_index_finds_a_run_whatever_its_name(report: Path) -> None:
     shutil.move(report.parent, report.parent.with_name("try#2 of 5%"))
     assert Page(write_index(report.parent.parent)).files == ["try%232%20of%205%25/report.html"]

@@ -177,5 +177,7 @@ def test_a_run_at_which_another_command_is_at_work_is_left_alone(
     words = ["run", str(tmp_path / "toy.yaml"), "--repeats", "4", "--resume", str(run)]
     with exclusive(lock_name(run), "not busy"):
         result = CliRunner().invoke(command, words)
+        drawn = CliRunner().invoke(command, ["report", str(run)])
     assert result.output == f"Error: another command is at work on this run, {run}; wait for it to end\n"
+    assert drawn.output == result.output
     assert live.is_dir()
