@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from qioi.experiment.errors import SpecError
 from qioi.experiment.store import Store
 
 
@@ -53,7 +54,7 @@ def noted(store: Store, words: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, SpecError):
             if store.begun:
                 store.keep("command", words)
         raise
