@@ -226,6 +226,8 @@ def run(
     with one_line_errors():
         needs_plots()
         plans = [plan_of(spec, asked) for spec in catalogue.find_all(names)]
+        if binaries and not any(cell.network.system == "fabric" for plan in plans for cell in plan.cells):
+            raise click.UsageError("--binaries is of real Fabric, and no network that would be measured is")
         asked = replace(asked, files=catalogue.files(names))
         with alone_on(directory):
             measure(plans, asked, console)
