@@ -7,8 +7,9 @@ import itertools
 import json
 import shlex
 import subprocess
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ from qioi.processes.errors import LabError
 SEED = 1
 #: The first port of the ledgers, unless another one is asked for.
 BASE_PORT = 17_000
+#: Exit status of a run whose machine was too busy: some experiment has fewer quiet repeats than were asked for.
+TOO_NOISY = 3
 
 
 @click.group()
@@ -231,12 +234,22 @@ def run(
         asked = replace(asked, files=catalogue.files(names))
         with alone_on(directory):
             measure(plans, asked, console)
+            if few := too_noisy(plans, asked.output):
+                console.print(f"not to be trusted, as the machine was too busy: {few}", style="red", soft_wrap=True)
+                sys.exit(TOO_NOISY)
 
 
 def alone_on(directory: Path) -> contextlib.AbstractContextManager[None]:
     """Hold the lock of a run's folder; LabError while another command does."""
     busy = f"another command is at work on this run, {directory}; wait for it to end"
     return exclusive(lock_name(directory), busy)
+
+
+def too_noisy(plans: Iterable[Plan], output: Path) -> str:
+    """Name the experiments with fewer quiet repeats than were asked for; empty if there are none."""
+    found = [(plan, sum(repeat.quiet for repeat in Store(output / plan.spec.name).repeats())) for plan in plans]
+    few = ((plan, quiet) for plan, quiet in found if quiet < plan.repeats)
+    return ", ".join(f"{plan.spec.name} ({quiet} quiet repeats of {plan.repeats})" for plan, quiet in few)
 
 
 def measure(plans: list[Plan], asked: Asked, console: Console) -> None:

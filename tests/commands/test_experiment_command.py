@@ -1,15 +1,21 @@
-"""The command that a run keeps, for others to measure the same again."""
+"""`qioi experiment`: the command that a run keeps, how it ends, and what it refuses."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from toy_experiment import DOCUMENT, filled, load, row
 
-from qioi.commands.experiment import Asked
+from qioi.commands.experiment import TOO_NOISY, Asked, command
 from qioi.commands.experiment_steps import noted
 from qioi.experiment import catalogue
+from qioi.experiment.plan import make_plan
+from qioi.experiment.session import Session
 from qioi.experiment.store import Store
 
 PLAIN = Asked()
@@ -48,3 +54,61 @@ def test_a_run_that_fails_for_want_of_room_says_so_first(tmp_path: Path, monkeyp
         raise KeyboardInterrupt
     with pytest.raises(OSError, match="No space"), noted(Store(tmp_path), "qioi experiment run fig_8"):
         pass
+
+
+def test_a_run_that_fails_says_so_where_its_run_file_is_spoilt_too(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(KeyboardInterrupt), noted(Store(tmp_path), "qioi experiment run fig_8"):
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """A file whose experiment has a table alone, which is soon drawn."""
+    document: dict[str, Any] = copy.deepcopy(DOCUMENT)
+    document["figures"] = document["figures"][:1]
+    load(document, tmp_path)
+    return tmp_path / "toy.yaml"
+
+
+@pytest.mark.parametrize(("noisy", "status"), [(0, 0), (3, 0), (4, TOO_NOISY), (6, TOO_NOISY)])
+def test_a_run_with_too_few_quiet_repeats_says_so_and_ends_with_a_status_of_its_own(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noisy: int, status: int
+) -> None:
+    """Nothing was said, and whoever looked at the status took it for measured."""
+
+    def measured(session: Session, *, resume: bool) -> None:
+        rows = [row(100, 50, 100, steal=9.0 if number < noisy else 0.0) for number in range(6)]
+        filled(session._store, session._plan, rows)
+
+    monkeypatch.setattr(Session, "run", measured)
+    monkeypatch.setattr("qioi.commands.experiment.check_host", lambda *_: None)
+    result = CliRunner().invoke(command, ["run", str(toy), "--output", str(tmp_path / "run"), "--dir", str(tmp_path)])
+    assert result.exit_code == status, result.output
+    last = result.output.splitlines()[-1]
+    told = f"not to be trusted, as the machine was too busy: toy ({6 - noisy} quiet repeats of 3)"
+    assert (last == told) == (status != 0)
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+@pytest.mark.parametrize("asked", [["fig_8"], ["kinds", "--network", "block"]])
+def test_binaries_that_nothing_would_use_are_refused(tmp_path: Path, asked: list[str]) -> None:
+    words = ["run", *asked, "--output", str(tmp_path / "run"), "--binaries", str(tmp_path)]
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 2, result.output
+    assert "--binaries is of real Fabric, and no network that would be measured is" in result.output
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_the_index_is_written_once_however_many_runs_are_drawn(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parent = Path("results", "experiments") if ours else Path("elsewhere")
+    plan = make_plan(catalogue.load(toy), 2)
+    for name in ("one", "two"):
+        filled(Store(parent / name / "toy"), plan, [row(100, 50, 100)])
+    words = [] if ours else [str(parent / name) for name in ("one", "two")]
+    said = CliRunner().invoke(command, ["report", *words]).output.splitlines()
+    assert [line.partition(":")[0] for line in said] == ["report", "report", "index"]
