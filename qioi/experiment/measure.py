@@ -15,7 +15,7 @@ import yaml
 
 from qioi.experiment.caliper_driver import Caliper
 from qioi.experiment.condense import CellFigures, Evidence, Traces, condense
-from qioi.experiment.drivers import Bundled, Drive, Driver, Tenants
+from qioi.experiment.drivers import Bundled, Drive, Driven, Driver, Tenants
 from qioi.experiment.kinds import make_neighbours
 from qioi.experiment.neighbours import Neighbours, cap
 from qioi.experiment.orderers_on_disk import flushed
@@ -33,6 +33,7 @@ from qioi.lab.network import Network
 from qioi.lab.readiness import follower
 from qioi.lab.sampler import Sampler, write_samples
 from qioi.processes.cgroups import Group
+from qioi.processes.errors import BusyError
 
 Tick = Callable[[float], None]
 
@@ -80,6 +81,8 @@ class Measurement:
             profiler = stack.enter_context(Profiler(self._groups(neighbours), timing.profile))
             self._watch(driver, sampler, neighbours, pin, daemon, profiler, tick)
             found = driver.result()
+        if neighbours.names and not were_there(self._traces, found):
+            raise BusyError("the load ended before the neighbours came: the machine is too busy with other work")
         write_samples(self._directory / "samples.csv", sampler.samples, self._roles)
         figures = condense(
             Evidence(
@@ -197,6 +200,11 @@ class Measurement:
         """Give the seconds since the window began; less than any while the driver only prepares."""
         begun = driver.began()
         return float("-inf") if begun is None else time.time() - begun - self._cell.timing.warmup
+
+
+def were_there(traces: Traces, found: Driven) -> bool:
+    """Whether neighbours came before the window ended."""
+    return traces.came is not None and traces.came < found.end
 
 
 def laid_over(base: Mapping[str, object], over: Mapping[str, object]) -> dict[str, object]:

@@ -22,7 +22,7 @@ from qioi.experiment.drivers import (
     stages,
     together,
 )
-from qioi.experiment.measure import laid_over, set_by_hand
+from qioi.experiment.measure import laid_over, set_by_hand, were_there
 from qioi.experiment.metrics import known_metric, metric
 from qioi.experiment.neighbours import Nobody, set_quota
 from qioi.experiment.noise import Account, complaints, disturbance
@@ -252,6 +252,14 @@ def test_neighbours_that_were_there_for_less_than_two_samples_have_what_they_sai
     found = beside_one(Traces(came=10.2, gone=11.5))
     assert {name for name in found if name.startswith("neighbours.")} == {"neighbours.work"}
     assert found["others"] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("came", "there"), [(None, False), (-3.0, True), (0.0, True), (59.9, True), (60.0, False), (61.0, False)]
+)
+def test_neighbours_that_come_after_the_window_disturb_no_cell(came: float | None, there: bool) -> None:
+    found = Driven(LoadFigures(None, 50.0, 1, 1, 1, 1, 1, 100, 0), 0.0, 60.0, (), ())
+    assert were_there(Traces(came=came), found) == there
 
 
 def test_a_window_in_which_nothing_was_flushed_has_no_time_of_a_flush() -> None:
