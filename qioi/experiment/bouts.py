@@ -21,6 +21,7 @@ class Bouts(Untold):
         self._neighbours, self._seconds = neighbours, seconds
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
+        self._error: OSError | None = None
         self.names = neighbours.names
 
     @property
@@ -35,25 +36,33 @@ class Bouts(Untold):
     def start(self) -> None:
         """Start them with a bout of work."""
         self._neighbours.start()
-        self._thread = threading.Thread(target=self._alternate, name="bouts")
-        self._thread.start()
+        thread = threading.Thread(target=self._alternate, name="bouts")
+        thread.start()
+        self._thread = thread
 
     def check(self) -> None:
-        """Raise if one has ended by itself."""
+        """Raise if one has ended by itself, or they could not be stopped or continued."""
+        if self._error is not None:
+            raise self._error
         self._neighbours.check()
 
     def stop(self) -> None:
         """Let them go on, and end them."""
         self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-        self._neighbours.stop()
+        try:
+            if self._thread is not None:
+                self._thread.join()
+        finally:  # whoever interrupts the wait wants them to end all the more
+            self._neighbours.stop()
 
     def _alternate(self) -> None:
-        while not self._over.wait(self._seconds):
-            self._send(signal.SIGSTOP)
-            self._over.wait(self._seconds)
-            self._send(signal.SIGCONT)
+        try:
+            while not self._over.wait(self._seconds):
+                self._send(signal.SIGSTOP)
+                self._over.wait(self._seconds)
+                self._send(signal.SIGCONT)
+        except OSError as error:
+            self._error = error
 
     def _send(self, number: signal.Signals) -> None:
         for group in self.groups:

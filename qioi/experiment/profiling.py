@@ -38,8 +38,9 @@ class Profiler:
         """Begin at the right time; ``at`` is in seconds since the window began."""
         if self._seconds and self._thread is None and at >= max(0.0, duration - self._seconds - LEAD):
             until = time.monotonic() + duration - at
-            self._thread = threading.Thread(target=self._record, args=(until,), name="profiler")
-            self._thread.start()
+            thread = threading.Thread(target=self._record, args=(until,), name="profiler")
+            thread.start()
+            self._thread = thread
 
     def _record(self, until: float) -> None:
         try:
