@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import math
 import os
 import re
 import signal
@@ -67,7 +68,7 @@ class Caliper:
             "--rounds",
             self._round,
         ]
-        command += ["--dir", str(drive.lab.directory), "--duration", f"{round(seconds)}"]
+        command += ["--dir", str(drive.lab.directory), "--duration", f"{math.ceil(seconds)}"]
         command += ["--load", str(drive.spec.clients), "--seed", str(drive.seed)]
         with self._log.open("w", encoding="utf-8") as log:
             self._process = Child(

@@ -86,6 +86,8 @@ def window(summary: Summary) -> str:
     if systems != {"simulation"}:
         own = shortened(summary.spec, timing)
         said.append(f"{timing.warmup:g} s warm-up left out, {timing.duration:g} s measured{own}")
+    if any(cell.load.driver == "caliper" for cell in summary.plan.cells):
+        said.append("of Caliper's rounds that is throughput; latencies, failures and goodput are of the whole round")
     if "simulation" in systems:
         said.append("simulated, in virtual time: a number of batches measured, after as many as are under way at once")
     return "; ".join(said)

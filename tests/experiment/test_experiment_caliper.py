@@ -113,7 +113,9 @@ def test_a_round_without_latencies_that_has_committed_is_an_error() -> None:
         caliper_result({**ENTRY, "latency_ms": None, "failure": "no peers"}, told((1.0, 5)), TIMING)
 
 
-def test_each_repeat_has_the_seed_that_its_folder_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_has_its_repeats_seed_and_is_as_long_as_the_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: list[str] = []
 
     def start(command: list[str], **_: object) -> Any:
@@ -124,5 +126,6 @@ def test_each_repeat_has_the_seed_that_its_folder_names(tmp_path: Path, monkeypa
     spec = LoadSpec(driver="caliper", benchmark="simple", round="transfer", clients=2)
     lab: Any = SimpleNamespace(directory=tmp_path)
     with ExitStack() as stack:
-        Caliper(stack, Drive(lab, spec, TIMING, 1729, tmp_path))
+        Caliper(stack, Drive(lab, spec, TIMING.model_copy(update={"cooldown": 2.4}), 1729, tmp_path))
     assert given[given.index("--seed") + 1] == "1729"
+    assert given[given.index("--duration") + 1] == "17"  # of 16.4 s; in 16 its end would be cut off
