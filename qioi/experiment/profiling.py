@@ -74,7 +74,7 @@ class Profiler:
             return {}
         events, lost = self._recording.events, self._recording.lost
         missed = 1 - self._recording.seconds / self._seconds if self._full else 0.0
-        return {"perf.lost": 100 * lost / (events + lost), "perf.missed": 100 * max(0.0, missed)}
+        return {"perf.lost": 100 * lost / max(1, events + lost), "perf.missed": 100 * max(0.0, missed)}
 
     def __enter__(self) -> Profiler:
         return self

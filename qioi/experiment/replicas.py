@@ -87,7 +87,10 @@ def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> 
     run(command(cell, seed, file, smoke=smoke), directory / "bench.log", cell.seconds + SLACK)
     # The counters may be off by TICKS seconds, which count as the children's, so that they are not others'.
     after = account(snapshot(), children() + TICKS, kernel)
-    found = msgspec.json.decode(file.read_bytes(), type=Found)
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=Found)
+    except msgspec.DecodeError as error:
+        raise LabError(f"{file}: {error}: a qioi-ledger of this version is needed") from error
     metrics = condense(found, cell)
     # The simulator measures its costs on this machine, so what disturbs that disturbs its result. Where it has them
     # already nothing can, and it is done in a part of a second, in which a clock of 10 ms sees what is not there.

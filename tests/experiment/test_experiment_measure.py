@@ -155,6 +155,7 @@ def test_counters_do_not_stand_for_what_perf_had_no_time_to_record() -> None:
         (Recording(2.0, 1000, 0, {}), False, {"perf.lost": 0, "perf.missed": 0}),
         (Recording(1.9, 750, 250, {}), False, {"perf.lost": 25, "perf.missed": 0}),
         (Recording(0.5, 1000, 0, {}), True, {"perf.lost": 0, "perf.missed": 75}),
+        (Recording(2.0, 0, 0, {}), False, {"perf.lost": 0, "perf.missed": 0}),
     ],
 )
 def test_what_perf_lacks_is_told(

@@ -160,6 +160,15 @@ def test_a_failed_run_says_why(tmp_path: Path) -> None:
         run([str(find_binary()), "bft-bench", "simulate", "--replicas=2"], tmp_path / "log", 60)
 
 
+def test_a_result_of_an_earlier_ledger_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = tmp_path / "ledger"
+    ledger.write_text('#!/bin/sh\nfor word; do case $word in --json=*) echo "{}" > "${word#--json=}";; esac; done\n')
+    ledger.chmod(0o755)
+    monkeypatch.setenv("QIOI_LEDGER", str(ledger))
+    with pytest.raises(LabError, match=r"bench\.json: .*`seconds`: a qioi-ledger of this version is needed$"):
+        measure_replicas(cells("rdb_fig_7")[0], 1, tmp_path / "cell", smoke=True)
+
+
 @pytest.mark.parametrize(
     ("place", "change", "said"),
     [
