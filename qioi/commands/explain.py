@@ -26,7 +26,7 @@ from qioi.show.stalled import of_then
 @text_option
 def command(component: str, config: Path | None, socket: Path | None, output: str) -> None:
     """Show the last decision about COMPONENT: inputs, rule, error, step, clamp, result, and the level it counts at."""
-    where = socket or socket_of(config)
+    where = socket_of(config, socket)
     try:
         document = get_json(where, "/explain", component=component)
     except (UnreachableError, RefusedError) as error:

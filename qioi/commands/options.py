@@ -116,9 +116,14 @@ def folders_of(path: Path | None, state_dir: Path | None, record_dir: Path | Non
     return state_dir or state, record_dir or records
 
 
-def socket_of(path: Path | None) -> Path:
-    """Give the status socket, or end with what is wrong with the file."""
-    return known(path)[1]
+def socket_of(config: Path | None, socket: Path | None) -> Path:
+    """Give the socket that was named, or a configuration's, or end with what is wrong with the file.
+
+    UsageError: both were named, which may be of two daemons.
+    """
+    if config is not None and socket is not None:
+        raise click.UsageError("--config and --socket exclude each other")
+    return socket or known(config)[1]
 
 
 def known(path: Path | None) -> tuple[Path, Path, Path]:

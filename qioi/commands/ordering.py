@@ -14,7 +14,7 @@ from qioi.show.http import RefusedError, UnreachableError, request_json
 def order(route: str, query: dict[str, str], config: Path | None, socket: Path | None) -> None:
     """Give an order to the daemon behind ``socket``, or else of ``config``; end the command where it is not taken."""
     try:
-        answer = request_json(socket or socket_of(config), "POST", route, query)
+        answer = request_json(socket_of(config, socket), "POST", route, query)
     except (UnreachableError, RefusedError) as error:
         fail(str(error))
     click.echo(answer["message"])

@@ -106,11 +106,11 @@ def target(text: str, hierarchy: Hierarchy) -> Target:
 
 def of_configuration(config: Path | None, socket: Path | None, hierarchy: Hierarchy) -> list[Target]:
     """Ask the daemon for its components; if none answers, look for what the configuration names."""
-    where = socket or socket_of(config)
+    where = socket_of(config, socket)
     try:
         status = status_of(where)
     except UnreachableError as error:
-        if config is None or socket is not None:
+        if config is None:
             raise UnreachableError(f"{error} Name components by -c, --lab or --cgroup otherwise.") from None
         return list(named_by(configuration(config), hierarchy))
     with understood(where, raw=False):

@@ -40,7 +40,7 @@ NARROW, WIDE = 72, 110
 @table_option
 def command(config: Path | None, socket: Path | None, output: str) -> None:
     """Show channels, components, and what was decided last and why."""
-    where = socket or socket_of(config)
+    where = socket_of(config, socket)
     try:
         document = status_of(where)
     except UnreachableError as error:

@@ -34,7 +34,7 @@ def command(config: Path | None, socket: Path | None, interval: float, count: in
 
     from qioi.show.top import History, bars_for, view
 
-    where = socket or socket_of(config)
+    where = socket_of(config, socket)
     try:
         document = status_of(where)
     except UnreachableError as error:

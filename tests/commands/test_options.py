@@ -34,3 +34,13 @@ def test_the_demo_has_enough_neighbours_for_a_host_of_many_cpus(
     monkeypatch.setattr("os.cpu_count", lambda: cpus)
     assert demo.command.make_context("demo", []).params["sysbench"] == sysbench
     assert demo.command.make_context("demo", ["--sysbench", "5"]).params["sysbench"] == 5
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "top", "explain peer0", "profile", "adopt peer0", "mine /work", "threshold mychannel 9"]
+)
+def test_a_daemon_is_named_in_one_way(tmp_path: Path, command: str) -> None:
+    """The configuration's was not the one that was asked where both were named."""
+    words = [*command.split(), "-c", str(tmp_path / "qioi.yaml"), "--socket", str(tmp_path / "sock")]
+    said = CliRunner().invoke(main, words)
+    assert (said.exit_code, "--config and --socket exclude each other" in said.output) == (2, True), said.output
