@@ -13,6 +13,7 @@ from qioi.commands.answers import understood
 from qioi.commands.completion import components
 from qioi.commands.failing import fail
 from qioi.commands.options import config_option, evidence, kept_for_leaders, socket_of, socket_option, text_option
+from qioi.commands.values import milliseconds, shown
 from qioi.model.names import few, printable
 from qioi.show.explanation import Explanation, Inputs, Move, Standing
 from qioi.show.http import RefusedError, UnreachableError, get_json
@@ -54,8 +55,8 @@ def said(one: Explanation) -> Iterator[tuple[str, str]]:
         yield "" if number else "inputs", text
     yield from findings(one)
     yield "rule", f"{one.law or 'no law'}: {one.rule or '-'}: {one.reason}"
-    yield "error", f"(T - A) / T = {value(one.error, '{:+.3f}')}"
-    yield "step", value(one.step, "{:+.1f} shares")
+    yield "error", f"(T - A) / T = {shown(one.error, '{:+.3f}')}"
+    yield "step", shown(one.step, "{:+.1f} shares")
     if (clamp := one.clamp) is not None:
         bounded = "bounded" if clamp.bounded else "within bounds"
         yield "clamp", f"{clamp.wanted:.1f} in {clamp.floor}..{clamp.ceiling}: {bounded}"
@@ -63,7 +64,7 @@ def said(one: Explanation) -> Iterator[tuple[str, str]]:
         yield "idle", f"best-effort neighbours made idle: {few(one.idle_groups)}"
     if (slices := one.slices).mode != "off":
         length = None if slices.nanoseconds is None else slices.nanoseconds / 1e6
-        yield "slice", f"{value(length, '{:.2f} ms')} ({slices.mode}: {slices.text})"
+        yield "slice", f"{shown(length, '{:.2f} ms')} ({slices.mode}: {slices.text})"
     if (boosts := one.boosts) is not None:
         yield "cap", f"boosts hold {boosts.part:.0%} of the host's CPU by weight, at most {boosts.cap:.0%}"
     yield from moved(one.result)
@@ -89,10 +90,10 @@ def findings(one: Explanation) -> Iterator[tuple[str, str]]:
 def moved(result: Move) -> Iterator[tuple[str, str]]:
     """Say what came of the decision."""
     dry = " (dry run: not written)" if result.dry_run else ""
-    decided = f"{value(result.previous, '{}')} -> {value(result.decided, '{}')}{dry}"
+    decided = f"{shown(result.previous, '{}')} -> {shown(result.decided, '{}')}{dry}"
     yield (
         "result",
-        f"{decided}; in force {value(result.in_force, '{}')}, found with {value(result.original, '{}')}",
+        f"{decided}; in force {shown(result.in_force, '{}')}, found with {shown(result.original, '{}')}",
     )
     if result.problem:
         yield "problem", result.problem
@@ -101,23 +102,22 @@ def moved(result: Move) -> Iterator[tuple[str, str]]:
 def seen(inputs: Inputs) -> Iterator[str]:
     """Say what the decision rests on."""
     yield (
-        f"channel {inputs.channel or '-'}: A {value(inputs.throughput, '{:.1f} tps')}, "
-        f"T {value(inputs.threshold, '{:.1f} tps')} ({inputs.threshold_source or 'none'}), "
-        f"last commit {value(inputs.commit_age, '{:.1f} s ago')}"
+        f"channel {inputs.channel or '-'}: A {shown(inputs.throughput, '{:.1f} tps')}, "
+        f"T {shown(inputs.threshold, '{:.1f} tps')} ({inputs.threshold_source or 'none'}), "
+        f"last commit {shown(inputs.commit_age, '{:.1f} s ago')}"
     )
     if inputs.evidence is not None:
         yield f"T is learned from {evidence(to_builtins(inputs.evidence))}"
-    delay = None if inputs.delay is None else 1000 * inputs.delay
     yield (
-        f"delay {value(delay, '{:.2f} ms')} per slice, waiting {value(inputs.waiting_share, '{:.0%}')} "
-        f"of runnable time, {value(inputs.cores, '{:.2f}')} cores"
+        f"delay {milliseconds(inputs.delay, 2)} per slice, waiting {shown(inputs.waiting_share, '{:.0%}')} "
+        f"of runnable time, {shown(inputs.cores, '{:.2f}')} cores"
     )
     rivals = inputs.foreign_with_rivals
     theirs = "" if rivals is None else f" (its law sees {rivals:.0%}: others of the ledger count)"
     yield (
-        f"{'its CPUs' if inputs.pinned else 'host'} {value(inputs.host_idle, '{:.0%}')} idle, "
-        f"{value(inputs.host_foreign, '{:.0%}')} foreign{theirs}, "
-        f"I/O waited for {value(inputs.io_pressure, '{:.0%}')} of the time"
+        f"{'its CPUs' if inputs.pinned else 'host'} {shown(inputs.host_idle, '{:.0%}')} idle, "
+        f"{shown(inputs.host_foreign, '{:.0%}')} foreign{theirs}, "
+        f"I/O waited for {shown(inputs.io_pressure, '{:.0%}')} of the time"
     )
     for one in inputs.foreigners:
         yield f"foreign: {one.group} uses {one.cores:.2f} CPUs: {', '.join(one.processes) or 'none seen'}"
@@ -129,11 +129,6 @@ def describe(level: Standing) -> str:
     others = f" and {level.others} more" if level.others else ""
     return (
         f"{'* ' if level.acted else ''}{level.group}: {level.file} {level.value}, {level.part:.0%} of "
-        f"its parent's CPU while all are busy; foreigners beside it use {value(level.foreign, '{:.1f}')} CPUs; "
+        f"its parent's CPU while all are busy; foreigners beside it use {shown(level.foreign, '{:.1f}')} CPUs; "
         f"siblings: {siblings}{others}"
     )
-
-
-def value(number: float | None, form: str) -> str:
-    """Show a number, or a dash for one that is not known."""
-    return "-" if number is None else form.format(number)

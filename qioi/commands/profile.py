@@ -14,6 +14,7 @@ from qioi.commands.answers import status_of, understood
 from qioi.commands.failing import fail
 from qioi.commands.numbers import Finite
 from qioi.commands.options import configuration, plain_console, right, socket_of, table_option
+from qioi.commands.values import milliseconds
 from qioi.daemon.discoveries import ENGINE_PATIENCE, UnwatchableError, look
 from qioi.discovery.base import Fixed, join
 from qioi.kernel.errors import CgroupError
@@ -186,15 +187,10 @@ def show(document: dict[str, Any]) -> None:
 def cells(one: Row) -> list[str]:
     """Show one line's numbers."""
     return [
-        milliseconds(one.slice),
-        milliseconds(one.delay),
-        milliseconds(one.longest),
+        milliseconds(one.slice, 3),
+        milliseconds(one.delay, 3),
+        milliseconds(one.longest, 3),
         f"{one.switches_per_second:.0f}",
         f"{one.cores:.2f}",
         str(one.threads),
     ]
-
-
-def milliseconds(seconds: float | None) -> str:
-    """Show seconds as milliseconds."""
-    return "-" if seconds is None else f"{1000 * seconds:.3f} ms"

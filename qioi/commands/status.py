@@ -21,6 +21,7 @@ from qioi.commands.options import (
     socket_option,
     table_option,
 )
+from qioi.commands.values import milliseconds, shown
 from qioi.model.names import few, printable
 from qioi.show.footnotes import footnotes, raised_above
 from qioi.show.http import UnreachableError
@@ -93,8 +94,8 @@ def channels(document: dict[str, Any]) -> Table:
 
     table = Table("Channel", "Law", *right("Throughput", "Threshold", "Last commit", "Height"))
     for one in document["channels"]:
-        table.add_row(one["name"], one["law"], number(one["throughput"], "{:.1f} tps"), threshold(one),
-                      number(one["age"], "{:.1f} s ago"), number(one["height"], "{}"))  # fmt: skip
+        table.add_row(one["name"], one["law"], shown(one["throughput"], "{:.1f} tps"), threshold(one),
+                      shown(one["age"], "{:.1f} s ago"), shown(one["height"], "{}"))  # fmt: skip
     return table
 
 
@@ -105,9 +106,9 @@ def components(document: dict[str, Any], wide: bool) -> Table:
     columns = [*right("Share", "Original", "Delay", "Waiting"), *(right("Cores") if wide else [])]
     table = Table(Column("Component", overflow="fold"), "Role", *columns, *(["Last decision"] if wide else []))
     for one in document["components"]:
-        last = [number(one["cores"], "{:.2f}"), reason(one)] if wide else []
-        table.add_row(one["name"], one["role"], number(one["share"], "{}"), number(one["original"], "{}"),
-                      milliseconds(one["delay"]), number(one["waiting_share"], "{:.0%}"), *last)  # fmt: skip
+        last = [shown(one["cores"], "{:.2f}"), reason(one)] if wide else []
+        table.add_row(one["name"], one["role"], shown(one["share"], "{}"), shown(one["original"], "{}"),
+                      milliseconds(one["delay"], 2), shown(one["waiting_share"], "{:.0%}"), *last)  # fmt: skip
     return table
 
 
@@ -161,14 +162,4 @@ def notes(document: dict[str, Any]) -> Iterator[str]:
 def threshold(channel: dict[str, Any]) -> str:
     """Show what a channel is owed, and where that comes from unless it is the configuration."""
     source = f" ({channel['source']})" if channel["source"] in ("auto", "socket") else ""
-    return number(channel["threshold"], "{:.1f} tps") + source
-
-
-def number(value: Any, form: str) -> str:
-    """Show a value, or a dash for one that is not known."""
-    return "-" if value is None else form.format(value)
-
-
-def milliseconds(seconds: float | None) -> str:
-    """Show seconds as milliseconds."""
-    return "-" if seconds is None else f"{1000 * seconds:.2f} ms"
+    return shown(channel["threshold"], "{:.1f} tps") + source
