@@ -159,11 +159,12 @@ def test_a_disk_that_is_full(small: Path, plan: Plan) -> None:
     """What it has no room for stays as it was drawn before, and nothing half-written is beside it."""
     filled(Store(small / "run" / "toy"), plan, [row(100, 50, 100)] * 3)
     (pictures := small / "run" / "toy" / "pictures").mkdir()
-    drawn = [pictures / f"{stem}.svg" for stem in ("2-bars", "3-lines", "4-time", "5-stack")]
+    ends = {"svg": b"</svg>\n", "png": b"IEND\xaeB`\x82"}
+    drawn = [pictures / f"{stem}.{kind}" for stem in ("2-bars", "3-lines", "4-time", "5-stack") for kind in ends]
     for file in drawn:
-        file.write_text("before</svg>\n")
+        file.write_bytes(ends[file.suffix[1:]])
     assert "No space left on device" in report(small / "run")
-    assert all(file.read_text().endswith("</svg>\n") for file in drawn)
+    assert all(file.read_bytes().endswith(ends[file.suffix[1:]]) for file in drawn)
     assert {file.suffix for file in pictures.iterdir()} <= {".svg", ".png"}
 
 
