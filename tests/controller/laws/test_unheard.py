@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qioi.controller.laws.unheard import (
@@ -192,10 +192,13 @@ def test_an_idle_ledger_is_never_taken_to_be_sent_to(periods: list[tuple[float, 
         assert not one.presumed
 
 
-@given(st.lists(st.tuples(st.floats(0.05, 20), st.floats(0, 4), st.floats(0, 100)), max_size=100))
-def test_a_trial_is_short_and_rare_whatever_is_seen(periods: list[tuple[float, float, float]]) -> None:
+@given(st.lists(st.tuples(st.integers(1, 100), st.floats(0.05, 20), st.floats(0, 4), st.floats(0, 100)), max_size=20))
+@example([(1000, 1.0, *STARVED)])  # three trials
+@example([(1000, 1.0, *REFUSED)])  # of doubts
+def test_a_trial_is_short_and_rare_whatever_is_seen(phases: list[tuple[int, float, float, float]]) -> None:
+    """Each phase is so many periods of which each shows the same: a third trial comes after ten minutes at least."""
     one, now, begins, before = Unheard(), 0.0, [], False
-    for interval, run, wait in periods:
+    for interval, run, wait in (phase[1:] for phase in phases for _ in range(phase[0])):
         now += interval
         one = one.step(now, [delay(run, wait, interval=interval)], CROWDED)
         if one.presumed and not before:
