@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qioi.monitor.scheduler.onset import FACTOR, KNOWN, PAUSE, Onset, runnable
@@ -46,8 +46,17 @@ def test_onsets(counts: list[int], expected: list[int]) -> None:
     assert onsets(counts) == expected
 
 
-@given(st.lists(st.integers(0, 500), max_size=300), st.integers(1, 64), st.floats(0.01, 1.0))
-def test_an_onset_is_rare_and_never_among_few(counts: list[int], cpus: int, every: float) -> None:
+@given(
+    st.lists(st.tuples(st.integers(0, 20) | st.integers(0, 500), st.integers(1, 60)), max_size=12),
+    st.integers(1, 64),
+    st.floats(0.04, 1.0),
+)
+@example([(6, 40), (27, 2), (6, 20), (27, 10)], 2, 0.1)  # another one, as soon as what is usual is known again
+@example([(6, 5), (27, 5)], 2, 0.1)  # it is not known yet
+@example([(6, 40), (27, 5)], 64, 0.1)  # few, for so many CPUs
+def test_an_onset_is_rare_and_never_among_few(runs: list[tuple[int, int]], cpus: int, every: float) -> None:
+    """Each run is a number of threads, and so many looks that find it."""
+    counts = [running for running, looks in runs for _ in range(looks)]
     found = onsets(counts, cpus, every)
     assert all((later - earlier) * every >= PAUSE - 1e-6 for earlier, later in pairwise(found))
     assert all(counts[one] > cpus + 1 and one * every >= KNOWN - 1e-6 for one in found)
