@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -287,14 +286,12 @@ def test_what_another_module_says_never_counts(before: str, forged: bytes) -> No
     ],
 )
 def test_work_on_a_line_is_bounded(unit: bytes) -> None:
-    """Processor time, and a bound far above what is needed: a regular expression that backtracks takes minutes."""
+    """A regular expression that backtracks does not end before the suite's timeout; no other time decides."""
     line = (unit * 1_000_000)[:1_000_000] + b" Committed Raft leader changed: 1 -> 2"
     short = NEW.encode() + b"Committed Raft leader changed: 1 -> 2" + (unit * 4000)[:4000]
-    started = time.process_time()
     assert parse_line(line) is None
     for cut in (line[-4000:], b"ts=1 level=" + line[-4000:], short[:4096]):
         parse_line(cut)
-    assert time.process_time() - started < 5
 
 
 def test_longer_lines_than_any_commits_are_not_taken_apart() -> None:
