@@ -144,24 +144,36 @@ def neighbours(count: int) -> Iterator[None]:
     """Have so many busy loops come at once, each a process.
 
     On a busy host it takes long to make so many one by one. They wait for the end of a pipe, which wakes all at once.
+    The one that has made them ends it, and all of them once nobody has its own standard input, also if this process is
+    killed.
     """
-    code = f"import os, signal\nfor _ in range({count - 1}):\n    if os.fork() == 0: break\n"
-    code += "print(flush=True)\nos.read(0, 1)\nsignal.alarm(600)\nwhile True: pass"
+    code = f"""
+import os, signal
+start, go = os.pipe()
+for _ in range({count}):
+    if os.fork() == 0:
+        os.close(go)
+        print(flush=True)
+        os.read(start, 1)
+        while True: pass
+if os.read(0, 1):
+    os.close(go)
+    os.read(0, 1)
+os.killpg(0, signal.SIGKILL)
+"""
     first = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
     )
     assert first.stdin is not None
     assert first.stdout is not None
-    try:
-        for _ in range(count):
-            first.stdout.readline()
-        first.stdin.close()
-        yield
-    finally:
-        os.killpg(first.pid, signal.SIGKILL)
-        first.wait()
-        first.stdin.close()
-        first.stdout.close()
+    with first:
+        try:
+            for _ in range(count):
+                first.stdout.readline()
+            first.stdin.write(b"\n")
+            yield
+        finally:
+            os.killpg(first.pid, signal.SIGKILL)
 
 
 def totals(site: Site) -> dict[str, int]:
