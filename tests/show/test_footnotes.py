@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
+from followed_log import append
 from msgspec.structs import replace
 from toy_daemon import ToySite, peer
 
@@ -13,7 +15,7 @@ from qioi.commands.status import show
 from qioi.controller.guard.guard import Guard
 from qioi.daemon.daemon import Daemon
 from qioi.discovery.base import Found
-from qioi.model import Component, Role
+from qioi.model import Component, HostLoad, Role
 from qioi.monitor.logs.component_logs import LogChannels
 from qioi.roster import FoundRoster
 from qioi.settings.config import load_config
@@ -118,3 +120,34 @@ def test_a_log_that_is_written_faster_than_it_is_read_is_said(tmp_path: Path) ->
     assert "log of peer0: 41 MB were passed over" in "\n".join(footnotes(site.run(1).document()))
     assert 'qioi_log_skipped_bytes_total{component="peer0"} 4.1e+07' in render(site.snapshot).decode()
     channels.close()
+
+
+def test_files_of_a_log_that_were_rotated_away_unread_are_said(tmp_path: Path) -> None:
+    (log := tmp_path / "peer.log").touch()
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
+    channels = LogChannels([Component("peer0", Role.PEER, "docker/p", ("red",), str(log))], ["red"])
+    site.toy.sources = channels.states
+    channels.read(1.0)
+    for number in range(4):  # two are kept beside the log
+        if number:
+            log.with_name("peer.log.1").rename(log.with_name("peer.log.2"))
+        log.rename(log.with_name("peer.log.1"))
+        append(log, b"x\n")
+        time.sleep(0.05)  # as far apart as two rotations are at least
+    channels.read(2.0)
+    channels.close()
+    said = list(footnotes(site.run(1).document()))
+    assert "log of peer0: 1 files were rotated away faster than they are read" in said
+    assert 'qioi_log_lost_files_total{component="peer0"} 1.0' in render(site.snapshot).decode()
+
+
+def test_a_ledger_that_fills_its_cpus_without_neighbours_is_said_to_be_the_bottleneck(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = ToySite(tmp_path, [peer("peer0", "docker/p")], channels={"red": {"threshold": 100}})
+    site.toy.tps, site.toy.waits, site.toy.host = {"red": 50.0}, {"peer0": (0.8, 0.5)}, HostLoad(0.0, 0.02)
+    show(site.run(30).document())
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Channel red: the bottleneck is the ledger itself: its processes wait 38% of their runnable time, but" in said
+    )

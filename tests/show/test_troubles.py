@@ -152,3 +152,10 @@ def test_a_share_that_somebody_else_changed_is_a_trouble(tmp_path: Path) -> None
     site.run(3)
     (site.hierarchy.mount / "docker/p/cpu.weight").write_text("77\n")
     assert {one.kind for one in find(site.run(2))} >= {K.FOREIGN_SHARE, K.NOTHING_OURS}
+    publisher = Publisher(site.snapshot, site.hierarchy, Orders(print, lambda _: None, print), clock=lambda: site.now)
+    for _ in range(40):
+        publisher.publish(site.run(1))
+    assert (
+        "host: not protected: somebody else has changed the share of every component: this host protects nothing"
+        in footnotes(publisher.snapshot.document())
+    )
