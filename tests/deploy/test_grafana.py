@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -18,7 +17,7 @@ import pytest
 import yaml
 from ports import free_port
 from running import Site, end
-from waiting import until
+from waiting import DIES_WITH_TEST, until
 
 GRAFANA = Path(__file__).parents[2] / "deploy" / "grafana"
 RULES = GRAFANA / "qioi-alerts.yaml"
@@ -76,8 +75,9 @@ class Prometheus:
         (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
         with (folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
-                ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-                 f"--web.listen-address={self.url.removeprefix('http://')}"], stdout=log, stderr=log,
+                [*DIES_WITH_TEST, "prometheus", f"--config.file={folder}/prometheus.yml",
+                 f"--storage.tsdb.path={folder}/data", f"--web.listen-address={self.url.removeprefix('http://')}"],
+                stdout=log, stderr=log,
             )  # fmt: skip
 
     def ask(self, path: str, **query: str) -> Any:
@@ -104,9 +104,7 @@ def scraped(site: Site) -> Iterator[Prometheus]:
         site.component(name, role)
     (site.folder / "orderer0.log").touch()
     site.components[1] |= {"log": str(site.folder / "orderer0.log"), "metrics_url": "http://127.0.0.1:1/metrics"}
-    sleeper = subprocess.Popen([sys.executable, "-c", "import time\nwhile True: time.sleep(0.01)"], text=True)
-    site.processes.append(sleeper)
-    (site.hierarchy.folder(f"{site.parent}/peer0") / "cgroup.procs").write_text(str(sleeper.pid))
+    site.work("peer0", "import time\nwhile True: time.sleep(0.01)")
     site.changes = {"metrics": {"port": port}, "channels": {"red": {"threshold": 5, "law": "proportional"}}}
     daemon = site.start()
     server = Prometheus(site.folder / "prometheus", f"127.0.0.1:{port}")

@@ -88,9 +88,8 @@ class Site:
 
     def begin(self, *arguments: str) -> subprocess.Popen[str]:
         """Start the daemon, and don't wait."""
-        process = subprocess.Popen(
-            self.command("run", "-c", str(self.config()), *arguments), stderr=subprocess.PIPE, text=True
-        )
+        command = [*DIES_WITH_TEST, *self.command("run", "-c", str(self.config()), *arguments)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.processes.append(process)
         return process
 
@@ -158,7 +157,8 @@ def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[i
 def begin_in(group: Path, site: Site, *command: str) -> subprocess.Popen[str]:
     """Start a command in a control group."""
     join = f'echo $$ > {group}/cgroup.procs; exec "$@"'
-    process = subprocess.Popen(["/bin/sh", "-c", join, "sh", *command], stderr=subprocess.PIPE, text=True)
+    whole = [*DIES_WITH_TEST, "/bin/sh", "-c", join, "sh", *command]
+    process = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
     site.processes.append(process)
     return process
 
