@@ -52,7 +52,7 @@ class Groups:
     def remove(self) -> None:
         for process in self.processes:
             self.end(process)
-        for base in filter(None, (self.base, self.accounts)):
+        for base in (one for one in (self.base, self.accounts) if one is not None and one.exists()):
             for group in sorted(base.rglob("*"), key=lambda path: -len(path.parts)):
                 if group.is_dir():
                     remove_group(group)

@@ -17,7 +17,7 @@ import yaml
 from commit_line import commit_line
 from waiting import DIES_WITH_TEST, PATIENCE, remove_tree, until
 
-from qioi.kernel.hierarchy import find_hierarchy
+from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 from qioi.show.http import UnreachableError, get_json
 
 #: Work of components that are woken again and again, for long and for a moment, and of a neighbour.
@@ -33,9 +33,7 @@ class Site:
         self.folder = folder
         self.hierarchy = find_hierarchy()
         self.parent = f"qioi-test-{os.getpid()}-{uuid.uuid4().hex[:6]}"
-        self.hierarchy.folder(self.parent).mkdir()
-        if self.hierarchy.version == 2:
-            (self.hierarchy.folder(self.parent) / "cgroup.subtree_control").write_text("+cpu")
+        make_parent(self.hierarchy, self.parent)
         self.components: list[dict[str, Any]] = []
         self.processes: list[subprocess.Popen[str]] = []
         self.state = folder / "state"
@@ -146,6 +144,19 @@ class Site:
         if not parent.exists():  # a systemd removes groups that it knows nothing of
             return
         remove_tree(parent)
+
+
+def make_parent(hierarchy: Hierarchy, name: str) -> Path:
+    """Make a control group for others with shares; where the kernel refuses these there is none."""
+    folder = hierarchy.folder(name)
+    folder.mkdir()
+    if hierarchy.version == 2:
+        try:
+            (folder / "cgroup.subtree_control").write_text("+cpu")
+        except OSError:
+            folder.rmdir()
+            raise
+    return folder
 
 
 def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from monitor_groups import MOUNTS, Groups
 from real_host import Host
-from running import Site
+from running import Site, make_parent
 from waiting import remove_tree
 
 from qioi.controller.guard.journal import Journal
@@ -40,10 +40,7 @@ def real_group() -> Iterator[tuple[Hierarchy, str]]:
         pytest.skip("needs root: makes control groups")
     hierarchy = find_hierarchy()
     name = f"qioi-test-{os.getpid()}-{uuid.uuid4().hex[:6]}"
-    folder = hierarchy.folder(name)
-    folder.mkdir()
-    if hierarchy.version == 2:
-        (folder / "cgroup.subtree_control").write_text("+cpu")
+    folder = make_parent(hierarchy, name)
     yield hierarchy, name
     remove_tree(folder)
 

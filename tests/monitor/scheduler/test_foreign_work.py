@@ -72,14 +72,15 @@ def site() -> Iterator[Site]:
         pytest.skip("no right to make control groups, or no accounts of them")
     name = f"qioi-test-foreign-{os.getpid()}"
     groups = Groups(hierarchy.mount / name, None if accounts == hierarchy.mount else accounts / name)
-    site = Site(groups)
-    groups.base.mkdir()
-    if groups.accounts is not None:
-        groups.accounts.mkdir()
-    # So that what else the machine does decides nothing: a daemon of another test's may have raised its own group.
-    (groups.base / site.hierarchy.file).write_text("32768" if site.hierarchy.version == 1 else "3200")
-    yield site
-    groups.remove()
+    try:
+        groups.base.mkdir()
+        if groups.accounts is not None:
+            groups.accounts.mkdir()
+        # So that what else the machine does decides nothing: a daemon of another test's may have raised its own group.
+        (groups.base / hierarchy.file).write_text("32768" if hierarchy.version == 1 else "3200")
+        yield Site(groups)
+    finally:
+        groups.remove()
 
 
 def test_what_short_lived_processes_of_a_component_use_is_its_own(site: Site) -> None:
