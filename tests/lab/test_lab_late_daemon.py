@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from waiting import until
+from waiting import PATIENCE, until
 
 from qioi.controller.laws.unheard import LASTS
 from qioi.interference import Sysbench
@@ -59,10 +59,14 @@ def leaves_idle_alone(lab: Lab, network: Network, folder: Path) -> bool:
     # Fewer than beside what starves: others work on this machine, too.
     with Sysbench(lab.tree, 4 * CPUS, folder), watched(lab, network, folder / "idle") as daemon:
         begun, used, raised = time.monotonic(), lab.tree.root.cpu_seconds(), False
-        while periods(lab) < 2 * (LASTS + 8):
+
+        def is_over() -> bool:
+            nonlocal raised
             daemon.check()
-            time.sleep(0.05)
             raised = raised or set(shares(lab, network)) != {DEFAULT_SHARES}
+            return periods(lab) >= 2 * (LASTS + 8)
+
+        until(is_over, pause=0.05, what="the daemon has looked for longer than the law asks for")
         part = (lab.tree.root.cpu_seconds() - used) / (time.monotonic() - begun) / CPUS
         raised = raised or "trial" in daemon.log.read_text()
     assert part < MOST or not raised, f"an idle ledger is raised; the lab had {part:.0%} of the CPUs"
@@ -100,10 +104,13 @@ def test_it_raises_what_works_and_starves_without_a_commit_and_nothing_of_an_idl
             os.kill(pid, signal.SIGSTOP)
         until(silent)
         with Sysbench(lab.tree, 16 * CPUS, tmp_path), watched(lab, network, tmp_path / "starving") as daemon:
-            # Where others have the CPUs, what starves gets none for seconds, and is taken to be idle in them.
-            while max(shares(lab, network)) <= DEFAULT_SHARES:
+
+            def is_raised() -> bool:
                 daemon.check()
-                time.sleep(0.05)
+                return max(shares(lab, network)) > DEFAULT_SHARES
+
+            # Where others have the CPUs, what starves gets none for seconds, and is taken to be idle in them.
+            until(is_raised, pause=0.05, what="what starves is raised", patience=2 * PATIENCE)
             assert "a trial begins" in daemon.log.read_text()
         assert set(shares(lab, network)) == {DEFAULT_SHARES}
     if not judged:
