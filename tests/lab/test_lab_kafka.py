@@ -23,6 +23,7 @@ from qioi.model import Role
 from qioi.processes.errors import LabError
 from qioi.processes.launch import launch
 
+_HEIGHT = re.compile(r"^ledger_blockchain_height\{.*\} (\S+)$", re.MULTILINE)
 _VALID = re.compile(r'^ledger_transaction_count\{.*validation_code="VALID".*\} (\S+)$', re.MULTILINE)
 
 
@@ -64,6 +65,10 @@ def test_a_maven_that_fails_leaves_no_half_of_it(monkeypatch: pytest.MonkeyPatch
     assert not list((tmp_path / "cache" / "maven").iterdir())
 
 
+#: Seconds without a block after which none is under way: far more than one stays open (200 ms).
+QUIET = 5.0
+
+
 class Faults:
     """A lab whose nodes are killed and started again, and what its client was told meanwhile."""
 
@@ -99,20 +104,26 @@ class Faults:
         self.progress(20)
 
     def settle(self) -> list[str]:
-        """End the load, wait until all peers have the same, and give what was told."""
+        """End the load, wait until all peers have all that was told, and the same, and give what was told."""
         self.client.send_signal(signal.SIGINT)
         self.client.wait(PATIENCE)
-        until(self.same_height, pause=0.1, what="all peers have the same height")
-        return self.told.read_text().split("\n")[:-1]
+        told = self.told.read_text().split("\n")[:-1]
+        least = 1 + max(int(line.split()[1]) for line in told)  # blocks are counted from 0
+        until(lambda: self.is_settled(least), pause=0.1, what="all peers have the same height, of all that was told")
+        return told
 
-    def same_height(self) -> bool:
-        def heights() -> set[str]:
-            pages = [ask(peer.operations, "/metrics") or "" for peer in self.peers]
-            return {line for page in pages for line in page.splitlines() if line.startswith("ledger_blockchain_height")}
+    def is_settled(self, least: int) -> bool:
+        """Whether every peer answers and has the same height, that many blocks at least, and no more a while later."""
+        before = self.heights()
+        if len(set(before)) != 1 or before[0] < least:
+            return False
+        time.sleep(QUIET)
+        return self.heights() == before
 
-        before = heights()
-        time.sleep(1)  # longer than a block stays open
-        return len(before) == 1 and heights() == before
+    def heights(self) -> list[float]:
+        """Give the height of every peer, -1 for one that does not tell it."""
+        found = [_HEIGHT.findall(ask(peer.operations, "/metrics") or "") for peer in self.peers]
+        return [float(each[0]) if each else -1.0 for each in found]
 
 
 @pytest.mark.slow
