@@ -44,7 +44,14 @@ type testOf struct{ folder, name string }
 // run runs a test in the mutant's build, and returns what it has said. It fails where the mutant does not apply or does not
 // compile, and where the test does not pass.
 func (m Mutant) run(t *testing.T, test testOf, seed string, flags ...string) string {
-	said, err := try(t, m.build(t, test.folder), test, seed, flags...)
+	binary, err := m.build(t, test.folder)
+	require.NoError(t, err)
+	return m.passes(t, binary, test, seed, flags...)
+}
+
+// passes runs a test in the mutant's build, and returns what it has said. It fails where the test does not pass.
+func (m Mutant) passes(t *testing.T, binary string, test testOf, seed string, flags ...string) string {
+	said, err := try(t, binary, test, seed, flags...)
 	require.NoError(t, err, "%s: %s", m.Name, said)
 	return said
 }
@@ -61,23 +68,35 @@ func try(t *testing.T, binary string, test testOf, seed string, flags ...string)
 	return string(output), err
 }
 
-// build makes the test binary of the package in a folder, with the mutant in place of the source.
-func (m Mutant) build(t *testing.T, of string) string {
+// build makes the test binary of the package in a folder, with the mutant in place of the source. It is there until the
+// test's end.
+func (m Mutant) build(t *testing.T, of string) (binary string, err error) {
 	files, err := m.sources()
-	require.NoError(t, err)
+	if err != nil {
+		return "", err
+	}
 	folder, replaced := t.TempDir(), map[string]string{}
 	for name, text := range files {
 		real, err := filepath.Abs(name)
-		require.NoError(t, err)
+		if err != nil {
+			return "", err
+		}
 		replaced[real] = filepath.Join(folder, strconv.Itoa(len(replaced))+".go")
-		require.NoError(t, os.WriteFile(replaced[real], []byte(text), 0o600))
+		if err := os.WriteFile(replaced[real], []byte(text), 0o600); err != nil {
+			return "", err
+		}
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
-	require.NoError(t, err)
+	if err != nil {
+		return "", err
+	}
 	described, binary := filepath.Join(folder, "overlay.json"), filepath.Join(folder, "mutant.test")
-	require.NoError(t, os.WriteFile(described, overlay, 0o600))
+	if err := os.WriteFile(described, overlay, 0o600); err != nil {
+		return "", err
+	}
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", described, "-o", binary, of)
-	said, err := build.CombinedOutput()
-	require.NoError(t, err, "%s does not compile: %s", m.Name, said)
-	return binary
+	if said, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s does not compile: %w: %s", m.Name, err, said)
+	}
+	return binary, nil
 }

@@ -29,7 +29,8 @@ func TestSources(t *testing.T) {
 
 // TestWhatDoesNotRunDoesNotPass: Go's own status is 0 where there is no such test, or where it was skipped.
 func TestWhatDoesNotRunDoesNotPass(t *testing.T) {
-	binary := New("an error in other words", "mutant.go", `"%s: %s has %d times %q`, `"%s: %s: %d times %q`).build(t, ".")
+	binary, err := New("an error in other words", "mutant.go", `"%s: %s has %d times %q`, `"%s: %s: %d times %q`).build(t, ".")
+	require.NoError(t, err)
 	for test, passes := range map[string]bool{
 		"TestOutcomes/passes": true, "TestOutcomes/fails": false, "TestOutcomes/skipped": false, "TestOutcomes/missing": false, "TestMissing": false,
 	} {
@@ -44,6 +45,16 @@ func TestOutcomes(t *testing.T) {
 	t.Run("passes", func(*testing.T) {})
 	t.Run("fails", func(t *testing.T) { t.Fail() })
 	t.Run("skipped", func(t *testing.T) { t.SkipNow() })
+}
+
+// TestWhatIsNotNamedIsTriedOnlyWithAll.
+func TestWhatIsNotNamedIsTriedOnlyWithAll(t *testing.T) {
+	s := Suite{Mutants: []Mutant{{Name: "a"}, {Name: "b"}}, Telling: []string{"b"}}
+	t.Setenv(all, "")
+	assert.Equal(t, []Mutant{{Name: "b"}}, s.tried())
+	assert.Len(t, s.Mutants, 2)
+	t.Setenv(all, "all")
+	assert.Equal(t, s.Mutants, s.tried())
 }
 
 // TestMutantsAreOfOnesOwn: what is added to one does not show in another that begins the same.

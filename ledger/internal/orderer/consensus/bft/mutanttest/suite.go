@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,22 +55,31 @@ func (s Suite) Applies(t *testing.T) {
 	}
 }
 
-// Noticed shows that a script or a schedule notices each mutant.
-func (s Suite) Noticed(t *testing.T) {
-	telling := map[string]bool{}
-	for _, name := range s.Telling {
-		telling[name] = true
+// tried are the mutants that this run is to try.
+func (s Suite) tried() []Mutant {
+	if os.Getenv(all) == "all" {
+		return s.Mutants
 	}
+	return slices.DeleteFunc(slices.Clone(s.Mutants), func(m Mutant) bool { return !slices.Contains(s.Telling, m.Name) })
+}
+
+// Noticed shows that a script or a schedule notices each mutant. It fails where it has none to try.
+func (s Suite) Noticed(t *testing.T) {
+	tried := s.tried()
+	require.NotEmpty(t, tried, "Telling names none of the mutants")
 	s.uncache()
-	for _, m := range s.Mutants {
-		if telling[m.Name] || os.Getenv(all) == "all" {
-			t.Run(m.Name, func(t *testing.T) {
-				t.Parallel()
-				s.notices(t, m)
-			})
-		}
+	// Most are noticed by a schedule, and all of these have the same control.
+	control := sync.OnceValues(func() (string, error) { return sound.build(t, s.folder()) })
+	for _, m := range tried {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			s.notices(t, m, control)
+		})
 	}
 }
+
+// folder is that of the package whose tests are to notice.
+func (s Suite) folder() string { return cmp.Or(s.Package, ".") }
 
 // uncache has Go run this test anew when the other package's files have changed. Go keeps a test's result for as long as the
 // files and folders are the same that the test itself has opened, and it is another process that runs the package's tests.
@@ -84,14 +95,17 @@ var (
 	bySchedule = regexp.MustCompile(`(?m)^noticed by seed (\d+): .*$`)
 )
 
+// sound is the source as it is.
+var sound = Mutant{Name: "the sound core"}
+
 // notices fails where the mutant's build has not said how it is noticed: it may have ended otherwise. It fails, too, where
-// the sound core does not come through the schedule that is to notice.
-func (s Suite) notices(t *testing.T, m Mutant) {
+// the sound core, which control builds, does not come through the schedule that is to notice.
+func (s Suite) notices(t *testing.T, m Mutant, control func() (binary string, err error)) {
 	known := "no seed"
 	if seed, is := s.Known[m.Name]; is {
 		known = strconv.FormatUint(seed, 10)
 	}
-	test := testOf{cmp.Or(s.Package, "."), s.Test}
+	test := testOf{s.folder(), s.Test}
 	output := m.run(t, test, known)
 	if said := byScript.FindString(output); said != "" {
 		t.Log(said)
@@ -100,8 +114,9 @@ func (s Suite) notices(t *testing.T, m Mutant) {
 	said := bySchedule.FindStringSubmatch(output)
 	require.NotNil(t, said, "neither a script nor a schedule notices: %s", output)
 	t.Log(said[0])
-	control := Mutant{Name: "the sound core"}.run(t, test, alone+said[1])
-	require.NotRegexp(t, bySchedule, control, "the schedule is no control: the sound core fails in it, too")
+	binary, err := control()
+	require.NoError(t, err)
+	require.NotRegexp(t, bySchedule, sound.passes(t, binary, test, alone+said[1]), "the schedule is no control: the sound core fails in it, too")
 }
 
 // options are of the schedules that find mutants.

@@ -10,7 +10,7 @@ import (
 var mutants = mutanttest.Shared{Mutants: []mutanttest.Mutant{
 	mutanttest.New("timeouts stay the same", "suspect.go",
 		"func (t *Timer) GaveUp() { t.given++ }", "func (t *Timer) GaveUp() {}"),
-}}
+}, Telling: []string{"timeouts stay the same"}}
 
 // TestMutantsApply to the source as it is.
 func TestMutantsApply(t *testing.T) { mutants.Applies(t) }
