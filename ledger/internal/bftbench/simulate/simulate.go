@@ -296,8 +296,9 @@ func (w *world) settle(b *batch) {
 		}
 	}
 	w.submit(b.requests)
-	if b.number > 10_000 {
-		delete(w.batches, b.number-10_000) // no replica is so far behind
+	// No replica is so far behind: one that falls out of the window ends the run.
+	if kept := uint64(max(10_000, w.run.Window())); b.number > kept {
+		delete(w.batches, b.number-kept)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/bftbench/plan"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
+	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/stage"
 )
 
@@ -243,6 +244,20 @@ func TestAViewOutlastsItsPatienceWhereACheckpointTakesLonger(t *testing.T) {
 		assert.Zero(t, r.core.View().View, "replica %d", id)
 		assert.Positive(t, r.core.View().Applied, "replica %d", id)
 	}
+}
+
+// TestAReplicaMayBeManyBatchesBehind, as long as its window has them.
+func TestAReplicaMayBeManyBatchesBehind(t *testing.T) {
+	run, o := small()
+	run.Batch, run.Clients, run.Checkpoint, o.Batches = 1, 10, 20_000, 10_500
+	w, err := newWorld(run, o, known())
+	require.NoError(t, err)
+	last := w.replicas[bft.ID(run.Replicas)]
+	last.host.speed = 0.001
+	_, err = w.simulate(t.Context())
+	require.NoError(t, err)
+	assert.Less(t, last.core.View().Applied, uint64(500))
+	assert.Contains(t, w.batches, uint64(500), "it comes to it later")
 }
 
 func TestCostsAreMeasured(t *testing.T) {
