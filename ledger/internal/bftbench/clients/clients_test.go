@@ -3,6 +3,7 @@ package clients
 import (
 	"context"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,23 +25,21 @@ func TestLatencyCountsFromTheFirstSending(t *testing.T) {
 	require.NoError(t, err)
 	m, err := New(run, keys, 0)
 	require.NoError(t, err)
-	end := m.Measure()
+	measured := m.Measure()
 
-	ctx, cancel := context.WithCancel(context.Background())
 	began := time.Now()
 	m.ready <- []uint32{0}
-	go func() { _ = m.send(ctx) }()
-	go func() { _ = m.retry(ctx) }()
+	end := works(t, m)
 	retries := func() (count int64) {
 		m.count(func(c *Counts) { count = c.Retries })
 		return count
 	}
 	require.Eventually(t, func() bool { return retries() >= 3 }, time.Minute, time.Millisecond)
-	cancel()
+	end()
 
 	answered(m)
 	waited := time.Since(began)
-	found := end()
+	found := measured()
 	assert.EqualValues(t, run.Load.Burst, found.Done)
 	assert.GreaterOrEqual(t, found.Latency.Min(), 3*run.Retry.Microseconds()*99/100)
 	assert.LessOrEqual(t, found.Latency.Min(), waited.Microseconds()*101/100)
@@ -67,11 +66,8 @@ func TestARetryIsTheSameTransaction(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, byte(link.Hello), hello[0])
 
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	m.ready <- []uint32{0}
-	go func() { _ = m.send(ctx) }()
-	go func() { _ = m.retry(ctx) }()
+	defer works(t, m)()
 	first, err := replica.Next()
 	require.NoError(t, err)
 	for range 3 {
@@ -90,6 +86,21 @@ func TestALatencyBeyondTheHistogramsBoundsCounts(t *testing.T) {
 	record(h, time.Hour)
 	assert.EqualValues(t, 1, h.TotalCount())
 	assert.InEpsilon(t, (2 * time.Minute).Microseconds(), h.Max(), 0.05)
+}
+
+// works has a machine send, and send again, until end or the test's end.
+func works(t *testing.T, m *Machine) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	for _, work := range []func(context.Context) error{m.send, m.retry} {
+		running.Go(func() { assert.ErrorIs(t, work(ctx), context.Canceled) })
+	}
+	end = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	t.Cleanup(end)
+	return end
 }
 
 // answered has as many replicas answer the first client's transaction as it needs.
