@@ -30,6 +30,7 @@ import (
 // TestMain lets this test's own program be the replicas of a run with processes.
 func TestMain(m *testing.M) {
 	if len(os.Args) >= 3 && os.Args[1] == "bft-bench" {
+		waitAtGate()
 		cmd := Command()
 		cmd.SetArgs(os.Args[2:])
 		if cmd.Execute() != nil {
