@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -106,6 +108,14 @@ func (f *toldOnce) Sync() error {
 	return syscall.EIO
 }
 
+var waitsForALock = regexp.MustCompile(`(?m)^goroutine \d+ \[sync\.(RW)?Mutex\.R?Lock`)
+
+// locked reports whether a goroutine of this process waits for a lock.
+func locked() bool {
+	all := make([]byte, 1<<20)
+	return waitsForALock.Match(all[:runtime.Stack(all, true)])
+}
+
 // TestOfTwoThatSyncAtOnceBothHearOfAFailure, also where one of them writes on.
 func TestOfTwoThatSyncAtOnceBothHearOfAFailure(t *testing.T) {
 	for name, other := range map[string]func(*Store) error{
@@ -122,11 +132,8 @@ func TestOfTwoThatSyncAtOnceBothHearOfAFailure(t *testing.T) {
 			go func() { first <- s.Sync() }()
 			<-file.entered
 			go func() { second <- other(s) }()
-			select { // one that does not wait for the first is given the time to show it
-			case err := <-second:
-				second <- err
-			case <-time.After(100 * time.Millisecond):
-			}
+			// It waits for the first. One that does not shows it.
+			require.Eventually(t, func() bool { return len(second) > 0 || locked() }, time.Minute, time.Millisecond)
 			close(file.release)
 			require.ErrorIs(t, <-first, syscall.EIO)
 			require.ErrorIs(t, <-second, syscall.EIO)
