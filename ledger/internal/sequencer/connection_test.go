@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/qioi/qioi/ledger/internal/sequencer/sequencertest"
@@ -129,18 +130,26 @@ func TestAClientOfAnyKindHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// sendsNoMessage has a request that is of another kind.
+// sendsNoMessage has requests that are of another kind: one that cannot be read, and one in which nothing is found.
 func sendsNoMessage(t *testing.T, l *Log, address string) {
+	for code, message := range map[codes.Code]proto.Message{
+		codes.Internal: wrapperspb.Bytes([]byte{0xff}), // field 1 of a request is a text
+		codes.NotFound: wrapperspb.UInt64(7),
+	} {
+		assert.Equal(t, code, status.Code(sendsAnother(t, address, message)))
+	}
+	last, _ := l.Last()
+	assert.Zero(t, last)
+}
+
+func sendsAnother(t *testing.T, address string, message proto.Message) error {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, sequencerpb.Sequencer_Order_FullMethodName)
 	require.NoError(t, err)
-	require.NoError(t, stream.SendMsg(wrapperspb.UInt64(7))) // field 1 of a request is a text
-	err = stream.RecvMsg(&sequencerpb.OrderResponse{})
-	assert.NotEqual(t, codes.OK, status.Code(err), err)
-	last, _ := l.Last()
-	assert.Zero(t, last)
+	require.NoError(t, stream.SendMsg(message))
+	return stream.RecvMsg(&sequencerpb.OrderResponse{})
 }
 
 // readsNoAnswers has more answers wait than a stream's window and its connection take.
