@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/pb/sequencerpb"
 )
 
@@ -124,12 +125,9 @@ func TestSeriesSayWhatIsOrdered(t *testing.T) {
 	<-first
 	cancel()
 	running.Wait()
-	values := map[string]float64{}
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		m := f.Metric[0]
-		values[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	for name, value := range map[string]float64{
+		"qioi_sequencer_ordered_total": 2, "qioi_sequencer_queue_depth": 0, "qioi_sequencer_write_seconds_count": 1,
+	} {
+		assert.Equal(t, value, opstest.Value(t, registry, name, `channel="ch"`), name)
 	}
-	assert.Equal(t, map[string]float64{"qioi_sequencer_ordered_total": 2, "qioi_sequencer_queue_depth": 0, "qioi_sequencer_write_seconds": 1}, values)
 }

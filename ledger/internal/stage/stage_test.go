@@ -7,7 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 )
 
 func TestCPUOfUnknownItemsIsThatOfTheOthers(t *testing.T) {
@@ -39,19 +40,15 @@ func TestAMeterTellsAScraper(t *testing.T) {
 	assert.Equal(t, int64(5), s.Units)
 	registry := prometheus.NewRegistry()
 	m.Register(registry)
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	values := map[string]float64{}
-	for _, f := range families {
-		one := f.GetMetric()[0]
-		values[f.GetName()] = one.GetGauge().GetValue() + one.GetCounter().GetValue()
+	value := func(name string) float64 {
+		return opstest.Value(t, registry, "qioi_bft_bench_stage_"+name, `stage="batch"`)
 	}
-	assert.Equal(t, 3.0, values["qioi_bft_bench_stage_queue_length"])
-	assert.Equal(t, 8.0, values["qioi_bft_bench_stage_queue_capacity"])
-	assert.GreaterOrEqual(t, values["qioi_bft_bench_stage_wait_seconds_total"], 0.001)
-	assert.Equal(t, 5.0, values["qioi_bft_bench_stage_items_total"])
-	assert.Equal(t, 5.0, values["qioi_bft_bench_stage_cpu_items_total"], "the first piece of work is looked at")
-	assert.Len(t, values, 8)
+	assert.Equal(t, 3.0, value("queue_length"))
+	assert.Equal(t, 8.0, value("queue_capacity"))
+	assert.GreaterOrEqual(t, value("wait_seconds_total"), 0.001)
+	assert.Equal(t, 5.0, value("items_total"))
+	assert.Equal(t, 5.0, value("cpu_items_total"), "the first piece of work is looked at")
+	assert.Len(t, opstest.Series(t, registry), 8)
 }
 
 func TestAnItemWaitsUntilTheSpanThatTakesItBegins(t *testing.T) {
@@ -74,11 +71,10 @@ func TestAnItemWaitsUntilTheSpanThatTakesItBegins(t *testing.T) {
 func TestAStageWithoutAQueueShowsNone(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	(&Meter{Name: Input, Threads: 3}).Register(registry)
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	assert.Len(t, families, 5)
-	for _, f := range families {
-		assert.NotContains(t, f.GetName(), "queue")
-		assert.NotContains(t, f.GetName(), "wait")
+	series := opstest.Series(t, registry)
+	assert.Len(t, series, 5)
+	for name := range series {
+		assert.NotContains(t, name, "queue")
+		assert.NotContains(t, name, "wait")
 	}
 }

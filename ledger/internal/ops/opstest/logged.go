@@ -1,4 +1,4 @@
-// Package opstest is for tests of what is logged.
+// Package opstest is for tests of what is logged and of what metrics show.
 package opstest
 
 import (

@@ -1,6 +1,7 @@
 package consensus
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 )
 
 // TestALineKnowsForHowLongItemsWait, of which one that there is no room for is none.
@@ -44,19 +46,14 @@ func TestAQueueIsShownOfTheConsenterThatIsOpen(t *testing.T) {
 		tally.Begin(1)
 		ShowQueue(registry, "ch", "replicate", tally.Stands)
 		ShowWaits(registry, "ch", "proposals", tally.Stands)
-		families, err := registry.Gather()
-		require.NoError(t, err)
-		shown := map[string]float64{}
-		for _, f := range families {
-			for _, m := range f.Metric {
-				require.Equal(t, "ch", m.Label[0].GetValue())
-				shown[f.GetName()+" "+m.Label[1].GetValue()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
-			}
+		shown := func(name, queue string) float64 {
+			return opstest.Value(t, registry, "qioi_orderer_queue_"+name, `channel="ch"`, fmt.Sprintf("queue=%q", queue))
 		}
-		assert.Equal(t, float64(items-1), shown["qioi_orderer_queue_depth replicate"])
-		assert.Equal(t, float64(items), shown["qioi_orderer_queue_items_total replicate"])
-		assert.Equal(t, float64(items), shown["qioi_orderer_queue_items_total proposals"])
-		assert.Positive(t, shown["qioi_orderer_queue_wait_seconds_total replicate"])
-		assert.Len(t, shown, 5, "the orderer shows how many proposals wait of every consenter")
+		assert.Equal(t, float64(items-1), shown("depth", "replicate"))
+		assert.Equal(t, float64(items), shown("items_total", "replicate"))
+		assert.Equal(t, float64(items), shown("items_total", "proposals"))
+		assert.Positive(t, shown("wait_seconds_total", "replicate"))
+		assert.Positive(t, shown("wait_seconds_total", "proposals"))
+		assert.Len(t, opstest.Series(t, registry), 5, "the orderer shows how many proposals wait of every consenter")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
@@ -58,18 +59,7 @@ func (r *rig) isNotTold(id, key string) {
 // toldBy is how many transactions were told by words, or by the seal.
 func toldBy(t *testing.T, registry *prometheus.Registry, by string) (n float64) {
 	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.Metric {
-			for _, label := range m.Label {
-				if f.GetName() == "qioi_pipeline_told_total" && label.GetValue() == by {
-					n += m.Counter.GetValue()
-				}
-			}
-		}
-	}
-	return n
+	return opstest.Value(t, registry, "qioi_pipeline_told_total", fmt.Sprintf("by=%q", by))
 }
 
 // TestACommitIsToldAtEnoughEqualWords, of different orderers, and not before.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/internal/peer/endorser"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
@@ -213,23 +216,13 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 	_, err := e.ProcessProposal(context.Background(), again)
 	require.Error(t, err)
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	got := map[string]float64{}
-	for _, family := range families {
-		for _, one := range family.Metric {
-			if one.Counter != nil && len(one.Label) > 0 {
-				for _, label := range one.Label {
-					if label.GetName() == "chaincode" {
-						got[family.GetName()+" "+label.GetValue()] += one.Counter.GetValue()
-					}
-				}
-			}
-		}
-	}
+	got := opstest.Series(t, registry)
+	maps.DeleteFunc(got, func(series string, _ float64) bool { return !strings.Contains(series, "_failures{") })
 	assert.Equal(t, map[string]float64{
-		"endorser_endorsement_failures kv": 1, "endorser_proposal_simulation_failures ": 2,
-		"endorser_proposal_acl_failures kv": 1, "endorser_duplicate_transaction_failures kv": 1,
+		`endorser_endorsement_failures{chaincode="kv",chaincodeerror="true",channel="mychannel"}`: 1,
+		`endorser_proposal_simulation_failures{chaincode="",channel="mychannel"}`:                 2,
+		`endorser_proposal_acl_failures{chaincode="kv",channel="mychannel"}`:                      1,
+		`endorser_duplicate_transaction_failures{chaincode="kv",channel="mychannel"}`:             1,
 	}, got)
 }
 

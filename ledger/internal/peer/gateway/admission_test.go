@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/ops/opstest"
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/internal/peer/gateway"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
@@ -20,18 +21,6 @@ import (
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
-
-// gauge reads a metric of the gateway.
-func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() == name {
-			return f.Metric[0].GetGauge().GetValue()
-		}
-	}
-	return -1
-}
 
 // A proposal is simulated only when there is a place for it, and a place is free when a transaction is
 // committed, not before.
@@ -44,7 +33,7 @@ func TestProposalsWaitUntilOthersAreCommitted(t *testing.T) {
 		return &peerpb.Response{Status: 200}, nil, ledger.PutState(in.Chaincode, "k", []byte("v"))
 	})
 	inside := func(n float64) func() bool {
-		return func() bool { return gauge(t, registry, "qioi_gateway_window_inside") == n }
+		return func() bool { return opstest.Value(t, registry, "qioi_gateway_window_inside") == n }
 	}
 	// try says whether the third proposal was seen to wait: not where a place of the others was given up for its time.
 	try := func() (waited bool) {
@@ -55,7 +44,7 @@ func TestProposalsWaitUntilOthersAreCommitted(t *testing.T) {
 			_, err := f.client.Endorse(context.Background(), f.request(peertest.Proposal{}))
 			third <- err
 		}()
-		waits := func() bool { return gauge(t, registry, "qioi_gateway_window_waiting") == 1 }
+		waits := func() bool { return opstest.Value(t, registry, "qioi_gateway_window_waiting") == 1 }
 		require.Eventually(t, func() bool { return waits() || len(third) == 1 }, time.Minute, time.Millisecond)
 		waited = inside(2)() && simulated.Load() == 2 && waits()
 		f.ledger.add(f.World, nil, one)
@@ -108,7 +97,7 @@ func TestWhatFailsIsNotInTheWindow(t *testing.T) {
 			TransactionId: request.TransactionId, ChannelId: peertest.Channel, PreparedTransaction: answer.PreparedTransaction,
 		})
 		require.Error(t, err)
-		assert.Zero(t, gauge(t, registry, "qioi_gateway_window_inside"))
+		assert.Zero(t, opstest.Value(t, registry, "qioi_gateway_window_inside"))
 	}
 }
 
@@ -134,6 +123,6 @@ func TestAPlaceIsOfTheTransactionItself(t *testing.T) {
 			return true
 		}
 		f.ledger.add(f.World, map[string]peerpb.TxValidationCode{id: peerpb.TxValidationCode_MVCC_READ_CONFLICT}, raw)
-		return gauge(t, registry, "qioi_gateway_window_places") < 500
+		return opstest.Value(t, registry, "qioi_gateway_window_places") < 500
 	}, 30*time.Second, 10*time.Millisecond, "the window has not learned of the conflict")
 }
