@@ -37,15 +37,15 @@ func TestAnOrdererThatNeverSealsIsFoundOut(t *testing.T) {
 		"block: transactions":        {block, plain(501), Position{1, 500}},
 		"bytes before": {stream, func(w *peertest.World) (out [][]byte) {
 			for range 3 { // 2 MB are preferred
-				out = append(out, must(w.Make(put(w, "large", string(make([]byte, 900<<10))))))
+				out = append(out, w.Raw(put(w, "large", string(make([]byte, 900<<10)))))
 			}
 			return out
 		}, Position{1, 2}},
 		"bytes of one": {stream, func(w *peertest.World) (out [][]byte) {
-			return append(plain(1)(w), must(w.Make(put(w, "large", string(make([]byte, 3<<20))))))
+			return append(plain(1)(w), w.Raw(put(w, "large", string(make([]byte, 3<<20)))))
 		}, Position{1, 1}},
 		"after a large one": {stream, func(w *peertest.World) (out [][]byte) {
-			return append(out, must(w.Make(put(w, "large", string(make([]byte, 3<<20))))), plain(1)(w)[0])
+			return append(out, w.Raw(put(w, "large", string(make([]byte, 3<<20)))), plain(1)(w)[0])
 		}, Position{1, 1}},
 		"before a configuration": {stream, func(w *peertest.World) [][]byte {
 			return append(plain(1)(w), reconfigure(t, w, 1, "Org1MSP", "Org2MSP"))
@@ -102,7 +102,7 @@ func TestABlockIsBoundedOverRestarts(t *testing.T) {
 func plain(n int) func(w *peertest.World) [][]byte {
 	return func(w *peertest.World) (out [][]byte) {
 		for range n {
-			out = append(out, must(w.Make(peertest.Tx{})))
+			out = append(out, w.Raw(peertest.Tx{}))
 		}
 		return out
 	}

@@ -166,7 +166,7 @@ func TestALyingTailIsTakenBackAfterARestart(t *testing.T) {
 	w := streamWorld(t)
 	dir := t.TempDir()
 	r := startRig(t, w, dir, Options{})
-	r.add(must(w.Make(put(w, "sealed", "1"))))
+	r.add(w.Raw(put(w, "sealed", "1")))
 	r.seal()
 	lie, lieID := w.Make(put(w, "a", "lie"))
 	r.add(lie)
@@ -176,7 +176,7 @@ func TestALyingTailIsTakenBackAfterARestart(t *testing.T) {
 	r = startRig(t, w, dir, Options{})
 	r.orders = orders
 	rewound := r.Rewound()
-	truth := must(w.Make(put(w, "a", "truth")))
+	truth := w.Raw(put(w, "a", "truth"))
 	header, metadata := r.orders.Seal([][]byte{truth})
 	require.NoError(t, r.Seal(context.Background(), header, metadata))
 	<-rewound
@@ -187,8 +187,6 @@ func TestALyingTailIsTakenBackAfterARestart(t *testing.T) {
 	assert.EqualValues(t, 3, r.Height())
 	assert.Equal(t, "truth", string(r.Snapshot().Get("kv", "a").Value))
 }
-
-func must(raw []byte, _ string) []byte { return raw }
 
 func TestTheWrongGenesisIsRefused(t *testing.T) {
 	dir := t.TempDir()

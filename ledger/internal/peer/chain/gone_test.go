@@ -15,7 +15,7 @@ func TestWordsOfBlocksThatAreGone(t *testing.T) {
 	w := liarsWorld(t)
 	r := startRig(t, w, t.TempDir(), Options{})
 	for range 2 {
-		r.add(must(w.Make(put(w, "a", "1"))))
+		r.add(w.Raw(put(w, "a", "1")))
 		r.seal()
 	}
 	r.settle()

@@ -118,7 +118,7 @@ func TestABlocksTimesAreItsOwn(t *testing.T) {
 	w := blockWorld(t)
 	registry := prometheus.NewRegistry()
 	r := startStage2(t, w, Options{Metrics: NewMetrics(registry)})
-	require.NoError(t, r.Add(context.Background(), must(w.Make(put(w, "a", "lie")))))
+	require.NoError(t, r.Add(context.Background(), w.Raw(put(w, "a", "lie"))))
 	require.NoError(t, r.pipeline.flushGroup([]done{<-r.pipeline.results}))
 	// Spent on the lie:
 	r.pipeline.validation, r.pipeline.state, r.pipeline.storage = time.Hour, time.Hour, time.Hour
@@ -126,7 +126,7 @@ func TestABlocksTimesAreItsOwn(t *testing.T) {
 	distrust := <-r.pipeline.results
 	require.Error(t, distrust.distrust)
 	require.Equal(t, Position{1, 0}, r.Position())
-	r.add(must(w.Make(put(w, "a", "truth"))))
+	r.add(w.Raw(put(w, "a", "truth")))
 	truth := <-r.pipeline.results
 	r.seal()
 	seal := <-r.pipeline.results

@@ -24,7 +24,7 @@ func TestTwoTransactionsInOneItemAreRefused(t *testing.T) {
 	for name, mode := range map[string]channelconfig.Mode{"stream": channelconfig.Stream, "block": channelconfig.Block} {
 		t.Run(name, func(t *testing.T) {
 			w := peertest.New(t, peertest.Options{Mode: mode})
-			one, other := must(w.Make(put(w, "a", "1"))), must(w.Make(put(w, "b", "1")))
+			one, other := w.Raw(put(w, "a", "1")), w.Raw(put(w, "b", "1"))
 			r := startRig(t, w, t.TempDir(), Options{})
 			err := r.Add(context.Background(), crossLinked(one, other))
 			require.ErrorIs(t, err, ErrDishonest)
@@ -42,7 +42,7 @@ func TestTwoTransactionsInOneItemAreRefused(t *testing.T) {
 // data hash.
 func TestEnvelopesOfAnotherFormAreRefused(t *testing.T) {
 	w := streamWorld(t)
-	raw := must(w.Make(put(w, "a", "1")))
+	raw := w.Raw(put(w, "a", "1"))
 	_, _, n := protowire.ConsumeField(raw)
 	payload, signature := raw[:n], raw[n:]
 	long := append([]byte{signature[0], signature[1] | 0x80, 0}, signature[2:]...)
@@ -84,9 +84,9 @@ func TestAnEmptyBlockIsRefused(t *testing.T) {
 func TestAWrongSealLeavesRoomInThePipeline(t *testing.T) {
 	w := streamWorld(t)
 	r := startRig(t, w, t.TempDir(), Options{})
-	require.NoError(t, r.Add(context.Background(), must(w.Make(put(w, "a", "1")))))
+	require.NoError(t, r.Add(context.Background(), w.Raw(put(w, "a", "1"))))
 	rewound := r.Rewound()
-	header, metadata := w.NewOrderer().Seal([][]byte{must(w.Make(put(w, "b", "1")))})
+	header, metadata := w.NewOrderer().Seal([][]byte{w.Raw(put(w, "b", "1"))})
 	require.NoError(t, r.Seal(context.Background(), header, metadata))
 	<-rewound
 	r.onDisk()
@@ -117,7 +117,7 @@ func writeBlock(t *testing.T, w *peertest.World, dir string, items, sealed [][]b
 // TestACrossLinkedTailIsTakenBack: a version that did not look at the form of envelopes has left it on disk.
 func TestACrossLinkedTailIsTakenBack(t *testing.T) {
 	w := streamWorld(t)
-	one, other := must(w.Make(put(w, "a", "1"))), must(w.Make(put(w, "b", "1")))
+	one, other := w.Raw(put(w, "a", "1")), w.Raw(put(w, "b", "1"))
 	dir := t.TempDir()
 	require.NoError(t, startRig(t, w, dir, Options{}).stop())
 	writeBlock(t, w, dir, [][]byte{crossLinked(one, other)}, nil)
@@ -133,7 +133,7 @@ func TestACrossLinkedTailIsTakenBack(t *testing.T) {
 // TestInspectFindsCrossLinkedTransactions in an orderer's ledger, and in a peer's.
 func TestInspectFindsCrossLinkedTransactions(t *testing.T) {
 	w := streamWorld(t)
-	one, other := must(w.Make(put(w, "a", "1"))), must(w.Make(put(w, "b", "1")))
+	one, other := w.Raw(put(w, "a", "1")), w.Raw(put(w, "b", "1"))
 	two := [][]byte{one, other}
 	orderers := t.TempDir()
 	writeBlock(t, w, orderers, [][]byte{crossLinked(one, other)}, two)

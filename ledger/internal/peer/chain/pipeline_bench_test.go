@@ -27,7 +27,7 @@ func BenchmarkPipeline(b *testing.B) {
 			w := peertest.New(b, peertest.Options{Mode: mode.mode})
 			made := make([][]byte, (b.N+benchBlock-1)/benchBlock*benchBlock)
 			for i := range made {
-				made[i] = must(w.Make(put(w, string(rune('a'+i%26)), string(make([]byte, 1000)))))
+				made[i] = w.Raw(put(w, string(rune('a'+i%26)), string(make([]byte, 1000))))
 			}
 			type seal struct {
 				header   *commonpb.BlockHeader

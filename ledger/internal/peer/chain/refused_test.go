@@ -46,7 +46,7 @@ func TestWhoIsNotAdmittedHearsSo(t *testing.T) {
 				assert.Equal(t, c.every > 0, r.covered == 2+n, "%d transactions came from a checkpoint", r.covered)
 				assert.Equal(t, want, r.status(id))
 				r.orders = orders
-				r.add(must(w.Make(peertest.Tx{})))
+				r.add(w.Raw(peertest.Tx{}))
 				r.seal()
 				r.settle()
 			}

@@ -28,7 +28,7 @@ func TestWhatIsVouchedForIsNotTakenBack(t *testing.T) {
 			header, metadata := r.orders.World.NewOrderer().Seal(r.open)
 			metadata.Metadata[0] = nil
 			require.NoError(r.t, r.Seal(ctx, header, metadata))
-			_ = r.Add(ctx, must(r.orders.World.Make(put(r.orders.World, "x", "lie")))) // it may know of the seal
+			_ = r.Add(ctx, r.orders.World.Raw(put(r.orders.World, "x", "lie"))) // it may know of the seal
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAContradictionAfterWhatIsVouchedForTakesTheRunBack(t *testing.T) {
 	r.add(truth)
 	r.Say("b", word(w, truth))
 	r.Say("c", word(w, truth))
-	require.NoError(t, r.Add(context.Background(), must(w.Make(put(w, "x", "lie")))))
+	require.NoError(t, r.Add(context.Background(), w.Raw(put(w, "x", "lie"))))
 	rewound := r.Rewound()
 	require.NoError(t, r.Attest(context.Background(), "liar", Word{Position{1, 2}, "another hash"}))
 	<-rewound
@@ -100,7 +100,7 @@ func TestABlockThatStaysIsBoundedAsBefore(t *testing.T) {
 func TestMoreThanMayLieTakeBackWhatWasVouchedFor(t *testing.T) {
 	w := liarsWorld(t)
 	r := startRig(t, w, t.TempDir(), Options{})
-	lie, truth := must(w.Make(put(w, "a", "lie"))), must(w.Make(put(w, "a", "truth")))
+	lie, truth := w.Raw(put(w, "a", "lie")), w.Raw(put(w, "a", "truth"))
 	require.NoError(t, r.Add(context.Background(), lie))
 	r.onDisk()
 	r.Say("a", word(w, lie))
@@ -116,7 +116,7 @@ func TestMoreThanMayLieTakeBackWhatWasVouchedFor(t *testing.T) {
 func TestATransactionOnDiskIsToldAfterItsRunHasStayed(t *testing.T) {
 	w := liarsWorld(t)
 	r := startRig(t, w, t.TempDir(), Options{})
-	raw := must(w.Make(put(w, "a", "1")))
+	raw := w.Raw(put(w, "a", "1"))
 	r.add(raw)
 	r.Say("b", word(w, raw))
 	r.Say("c", word(w, raw))

@@ -57,7 +57,7 @@ func (r *rig) isNotTold(id, key string) {
 }
 
 // toldBy is how many transactions were told by words, or by the seal.
-func toldBy(t *testing.T, registry *prometheus.Registry, by string) (n float64) {
+func toldBy(t *testing.T, registry *prometheus.Registry, by string) float64 {
 	t.Helper()
 	return opstest.Value(t, registry, "qioi_pipeline_told_total", fmt.Sprintf("by=%q", by))
 }
@@ -148,7 +148,7 @@ func TestALiarsRunIsRolledBackWhenEnoughContradictIt(t *testing.T) {
 	onLie, misled := w.Make(reading(w, r.Snapshot(), "a", "b"))
 	rewound := r.Rewound()
 	assert.Equal(t, Contradicts, r.Say("b", word(w, truth)))
-	require.NoError(t, r.Add(context.Background(), must(w.Make(put(w, "x", "lie"))))) // the pipeline has heard it once this is done
+	require.NoError(t, r.Add(context.Background(), w.Raw(put(w, "x", "lie")))) // the pipeline has heard it once this is done
 	r.onDisk()
 	require.Empty(t, r.pipeline.words.lied, "one that contradicts may be the liar")
 	require.False(t, closed(rewound), "one that contradicts may be the liar")
@@ -172,10 +172,10 @@ func TestALiarsRunIsRolledBackWhenEnoughContradictIt(t *testing.T) {
 func TestAnOrdererThatContradictsItselfIsFoundOut(t *testing.T) {
 	w := liarsWorld(t)
 	r := startRig(t, w, t.TempDir(), Options{})
-	raw := must(w.Make(put(w, "a", "1")))
+	raw := w.Raw(put(w, "a", "1"))
 	rewound := r.Rewound()
 	require.NoError(t, r.Add(context.Background(), raw))
-	r.attest("a", must(w.Make(put(w, "a", "2"))))
+	r.attest("a", w.Raw(put(w, "a", "2")))
 	<-rewound
 	assert.Equal(t, Position{1, 0}, r.Position())
 	assert.Nil(t, r.Snapshot().Get("kv", "a"))
@@ -186,11 +186,11 @@ func TestAnOrdererThatContradictsItselfIsFoundOut(t *testing.T) {
 func TestAFalseWordForASealTakesNothingBack(t *testing.T) {
 	w := liarsWorld(t)
 	r := startRig(t, w, t.TempDir(), Options{})
-	r.add(must(w.Make(put(w, "a", "1"))))
+	r.add(w.Raw(put(w, "a", "1")))
 	r.seal()
 	rewound := r.Rewound()
 	require.NoError(t, r.Attest(context.Background(), "a", Word{Position{2, 0}, "another hash"}))
-	r.add(must(w.Make(put(w, "b", "1"))))
+	r.add(w.Raw(put(w, "b", "1")))
 	r.seal()
 	r.settle()
 	assert.False(t, closed(rewound))
@@ -208,7 +208,7 @@ func TestWhatWasToldIsStillSoWhenTheRunIsTakenBack(t *testing.T) {
 	r.attest("a", one, two)
 	r.Say("b", word(w, one, two))
 	r.isTold(second, "b", Position{1, 1})
-	require.NoError(t, r.Add(context.Background(), must(w.Make(put(w, "x", "lie"))))) // which nobody has vouched for
+	require.NoError(t, r.Add(context.Background(), w.Raw(put(w, "x", "lie")))) // which nobody has vouched for
 	rewound := r.Rewound()
 	require.ErrorIs(t, r.Distrust(context.Background(), errors.New("it has no such place")), ErrRewound)
 	<-rewound
@@ -244,7 +244,7 @@ func TestVersionsAreTheSameAfterAStart(t *testing.T) {
 	dir := t.TempDir()
 	r := startRig(t, w, dir, Options{CheckpointEvery: 3})
 	for i := range 10 {
-		r.add(must(w.Make(put(w, fmt.Sprint("k", i%7), fmt.Sprint(i)))))
+		r.add(w.Raw(put(w, fmt.Sprint("k", i%7), fmt.Sprint(i))))
 		if i%2 == 1 {
 			r.seal()
 			r.settle()
@@ -313,7 +313,7 @@ func randomWords(t *testing.T, seed int64) {
 			sent = int(at.Tx)
 			raw := truth[min(sent, len(truth)-1)]
 			if rng.Intn(5) == 0 { // a liar is followed
-				raw = must(w.Make(put(w, "k0", "lie")))
+				raw = w.Raw(put(w, "k0", "lie"))
 			}
 			if err := r.Add(ctx, raw); errors.Is(err, ErrRewound) {
 				continue

@@ -84,9 +84,9 @@ func TestWordsOfOthersTellOfCommits(t *testing.T) {
 		"nobody lies":              {lie: func(*replica, *peertest.World) {}},
 		"it says no hashes":        {lie: func(r *replica, _ *peertest.World) { r.word = nil }},
 		"it says other hashes":     {lie: func(r *replica, _ *peertest.World) { r.word = func([][]byte) []byte { return []byte("x") } }},
-		"it says hashes of others": {lie: func(r *replica, w *peertest.World) { r.txs = [][]byte{must(w.Make(peertest.Tx{}))} }},
+		"it says hashes of others": {lie: func(r *replica, w *peertest.World) { r.txs = [][]byte{w.Raw(peertest.Tx{})} }},
 		"it sends more than there is, and leaves": {read: true, lie: func(r *replica, w *peertest.World) {
-			r.txs = append(slices.Clone(r.txs), must(w.Make(peertest.Tx{})))
+			r.txs = append(slices.Clone(r.txs), w.Raw(peertest.Tx{}))
 			r.word, r.leaves = nil, true
 		}},
 		"it sends another order, and stands by it": {read: true, lie: func(r *replica, _ *peertest.World) {
@@ -155,5 +155,3 @@ func saidOf(w *peertest.World) func(txs [][]byte) []byte {
 		return hash
 	}
 }
-
-func must(raw []byte, _ string) []byte { return raw }

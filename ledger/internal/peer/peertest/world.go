@@ -151,6 +151,13 @@ type Parts struct {
 	Envelope func(*commonpb.Envelope)
 }
 
+// Raw builds the signed envelope.
+func (w *World) Raw(tx Tx) []byte {
+	w.T.Helper()
+	raw, _ := w.Make(tx)
+	return raw
+}
+
 // Make builds the signed envelope and its transaction id.
 func (w *World) Make(tx Tx) (raw []byte, id string) {
 	w.T.Helper()
