@@ -286,7 +286,16 @@ func randomWords(t *testing.T, seed int64) {
 	w := liarsWorld(t)
 	rng := rand.New(rand.NewSource(seed))
 	r := startRig(t, w, t.TempDir(), Options{})
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	rewound := func(err error) bool {
+		t.Helper()
+		if !errors.Is(err, ErrRewound) {
+			require.NoError(t, err)
+			return false
+		}
+		return true
+	}
 	ids := map[string]Position{}
 	told := map[string]Position{}
 	look := func() {
@@ -315,12 +324,12 @@ func randomWords(t *testing.T, seed int64) {
 			if rng.Intn(5) == 0 { // a liar is followed
 				raw = w.Raw(put(w, "k0", "lie"))
 			}
-			if err := r.Add(ctx, raw); errors.Is(err, ErrRewound) {
+			if rewound(r.Add(ctx, raw)) {
 				continue
 			}
 			sent++
 			if rng.Intn(2) == 0 {
-				_ = r.Attest(ctx, "followed", say("followed", min(sent, len(truth))))
+				rewound(r.Attest(ctx, "followed", say("followed", min(sent, len(truth)))))
 			}
 			for _, orderer := range []string{"b", "c", "d"} {
 				if rng.Intn(2) == 0 {
@@ -334,16 +343,18 @@ func randomWords(t *testing.T, seed int64) {
 		}
 		header, metadata := r.orders.Seal(truth)
 		for r.Height() <= block { // a lie in the run is found out now
+			require.NoError(t, ctx.Err(), "nothing moves")
 			if at := r.Position(); at.Block > block {
 				time.Sleep(poll)
 				continue
 			} else if at.Tx < uint64(len(truth)) {
-				_ = r.Add(ctx, truth[at.Tx])
+				rewound(r.Add(ctx, truth[at.Tx]))
 				continue
 			}
-			rewound := r.Rewound()
-			if r.Seal(ctx, header, metadata) == nil {
-				for r.Height() <= block && !closed(rewound) {
+			gone := r.Rewound()
+			if !rewound(r.Seal(ctx, header, metadata)) {
+				for r.Height() <= block && !closed(gone) {
+					require.NoError(t, ctx.Err(), "nothing moves")
 					time.Sleep(poll)
 				}
 			}
