@@ -3,7 +3,6 @@ package configtool
 import (
 	"bytes"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/serving/servingtest"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -158,14 +158,9 @@ func newTown(t *testing.T, consenter string) *town {
 			continue
 		}
 		o := &scripted{chain: w.honest}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		server := grpc.NewServer()
-		ordererpb.RegisterAtomicBroadcastServer(server, o)
-		go func() { _ = server.Serve(listener) }()
-		t.Cleanup(server.Stop)
-		file.Nodes[i].Address = listener.Addr().String()
-		w.nodes, w.stop = append(w.nodes, o), append(w.stop, server.Stop)
+		address, stop := servingtest.Serve(t, func(s *grpc.Server) { ordererpb.RegisterAtomicBroadcastServer(s, o) })
+		file.Nodes[i].Address = address
+		w.nodes, w.stop = append(w.nodes, o), append(w.stop, stop)
 	}
 	require.NoError(t, file.Save(made.Dir))
 	return w

@@ -3,7 +3,6 @@ package cchost_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/peer/cchost"
 	"github.com/qioi/qioi/ledger/internal/peer/rwset"
+	"github.com/qioi/qioi/ledger/internal/serving/servingtest"
 	"github.com/qioi/qioi/ledger/internal/statedb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 	"github.com/qioi/qioi/ledger/pb/queryresultpb"
@@ -43,13 +43,8 @@ func playing(t *testing.T, play func(stream) error) *fixture {
 // playingWithin bounds messages, 0: as they are by default.
 func playingWithin(t *testing.T, messageBytes int, play func(stream) error) *fixture {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	server := grpc.NewServer()
-	peerpb.RegisterChaincodeServer(server, script{play: play})
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	return start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "cc", Address: listener.Addr().String()}}, MaxMessageBytes: messageBytes})
+	address, _ := servingtest.Serve(t, func(s *grpc.Server) { peerpb.RegisterChaincodeServer(s, script{play: play}) })
+	return start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "cc", Address: address}}, MaxMessageBytes: messageBytes})
 }
 
 func message(kind peerpb.ChaincodeMessage_Type, payload proto.Message) *peerpb.ChaincodeMessage {

@@ -3,7 +3,6 @@ package deliver_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/serving"
+	"github.com/qioi/qioi/ledger/internal/serving/servingtest"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -50,22 +50,19 @@ func start(t *testing.T) *fixture {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := grpc.NewServer()
 	registry := prometheus.NewRegistry()
-	peerpb.RegisterDeliverServer(s, deliver.New(func(id string) deliver.Chain {
+	service := deliver.New(func(id string) deliver.Chain {
 		if id == c.ID() {
 			return c
 		}
 		return nil
-	}, serving.NewDelivered(registry)))
-	go func() { _ = s.Serve(l) }()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}, serving.NewDelivered(registry))
+	address, stop := servingtest.Serve(t, func(s *grpc.Server) { peerpb.RegisterDeliverServer(s, service) })
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = conn.Close()
-		s.Stop()
+		stop()
 		cancel()
 		require.NoError(t, <-ended)
 		require.NoError(t, c.Close())

@@ -3,7 +3,6 @@ package dial
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/serving/servingtest"
 )
 
 // TestOnlyTheNamedCertificateIsTaken where one is named, though the same authority vouches for others.
@@ -31,15 +31,11 @@ func TestOnlyTheNamedCertificateIsTaken(t *testing.T) {
 	}
 	shown, other, roots := issue(), issue(), x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(authority.CertPEM()))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&shown)))
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
-	go func() { _ = server.Serve(l) }()
-	defer server.Stop()
+	address, _ := servingtest.Serve(t, func(s *grpc.Server) { grpc_health_v1.RegisterHealthServer(s, health.NewServer()) },
+		grpc.Creds(credentials.NewServerTLSFromCert(&shown)))
 
 	ask := func(named []byte) error {
-		conn, err := Open(Target{Address: l.Addr().String(), Roots: roots, Certificate: named}, Own{TLS: true})
+		conn, err := Open(Target{Address: address, Roots: roots, Certificate: named}, Own{TLS: true})
 		require.NoError(t, err)
 		defer func() { _ = conn.Close() }()
 		_, err = grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})

@@ -3,7 +3,6 @@ package follow_test
 import (
 	"cmp"
 	"context"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/peer/follow"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
+	"github.com/qioi/qioi/ledger/internal/serving/servingtest"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
@@ -96,16 +96,13 @@ func (o *orderer) forget() {
 func listen(t *testing.T, o *orderer, more ...*newest) string { return serve(t, o, more...) }
 
 func serve(t *testing.T, o streampb.StreamServer, more ...*newest) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := grpc.NewServer()
-	streampb.RegisterStreamServer(s, o)
-	for _, answers := range more {
-		ordererpb.RegisterAtomicBroadcastServer(s, answers)
-	}
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(s.Stop)
-	return l.Addr().String()
+	address, _ := servingtest.Serve(t, func(s *grpc.Server) {
+		streampb.RegisterStreamServer(s, o)
+		for _, answers := range more {
+			ordererpb.RegisterAtomicBroadcastServer(s, answers)
+		}
+	})
+	return address
 }
 
 // following is a peer that follows orderers until it is stopped, at the latest by the test's end.

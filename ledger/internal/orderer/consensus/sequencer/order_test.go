@@ -3,7 +3,6 @@ package sequencer
 import (
 	"errors"
 	"net"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
+	"github.com/qioi/qioi/ledger/internal/serving/servingtest"
 	"github.com/qioi/qioi/ledger/pb/sequencerpb"
 )
 
@@ -30,18 +30,11 @@ func (s *sink) Order(stream sequencerpb.Sequencer_OrderServer) error {
 // TestWhatASequencerDoesNotAnswerIsBounded in bytes, and what is lost with it takes no room of the next one's.
 func TestWhatASequencerDoesNotAnswerIsBounded(t *testing.T) {
 	const size, most = 1 << 20, 128 << 20 // half of it waits to be sent
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	server := grpc.NewServer()
-	sequencerpb.RegisterSequencerServer(server, &sink{mute{reads: true}})
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(listener) })
-	defer serving.Wait()
-	defer server.Stop()
+	silent, stop := servingtest.Serve(t, func(s *grpc.Server) { sequencerpb.RegisterSequencerServer(s, &sink{mute{reads: true}}) })
 	address := startSequencer(t)
 	n, _ := runs(t, &shared{}, func(k int) (net.Conn, error) {
 		if k == 0 {
-			return net.Dial("tcp", listener.Addr().String())
+			return net.Dial("tcp", silent)
 		}
 		return net.Dial("tcp", address)
 	})
@@ -63,7 +56,7 @@ func TestWhatASequencerDoesNotAnswerIsBounded(t *testing.T) {
 	assert.LessOrEqual(t, accepted*size, most, "and what waits to be sent")
 	assert.Zero(t, settled.Load())
 
-	server.Stop()
+	stop()
 	require.Eventually(t, func() bool { return settled.Load() == int64(accepted) }, longest, time.Millisecond)
 	orders(t, n, "a")
 	assert.True(t, n.askedBytes.TryAcquire(unansweredBytes))

@@ -21,6 +21,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/sequencer"
 	"github.com/qioi/qioi/ledger/internal/sequencer/sequencertest"
 	"github.com/qioi/qioi/ledger/internal/serving"
+	"github.com/qioi/qioi/ledger/internal/serving/servingtest"
 	"github.com/qioi/qioi/ledger/pb/sequencerpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
@@ -211,19 +212,12 @@ func TestAFacadeLeavesASequencerThatAnswersNoCall(t *testing.T) {
 	for name, reads := range map[string]bool{"none at all": false, "none that orders": true} {
 		t.Run(name, func(t *testing.T) {
 			hangs := &mute{reads: reads, called: make(chan struct{}, 1)}
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			server := grpc.NewServer()
-			sequencerpb.RegisterSequencerServer(server, hangs)
-			var serving sync.WaitGroup
-			serving.Go(func() { _ = server.Serve(listener) })
-			defer serving.Wait()
-			defer server.Stop()
+			silent, stop := servingtest.Serve(t, func(s *grpc.Server) { sequencerpb.RegisterSequencerServer(s, hangs) })
 
 			address, host := startSequencer(t), &shared{}
 			n, _ := runs(t, host, func(k int) (net.Conn, error) {
 				if k == 0 {
-					return net.Dial("tcp", listener.Addr().String())
+					return net.Dial("tcp", silent)
 				}
 				return net.Dial("tcp", address)
 			})
@@ -238,7 +232,7 @@ func TestAFacadeLeavesASequencerThatAnswersNoCall(t *testing.T) {
 				<-hangs.called
 				require.ErrorIs(t, n.Submit(consensus.Proposal{}), ErrAway)
 			}
-			server.Stop()
+			stop()
 			if reads {
 				require.ErrorIs(t, <-settled, errUnanswered)
 			}
