@@ -73,9 +73,13 @@ func (o *scripted) Broadcast(st ordererpb.AtomicBroadcast_BroadcastServer) error
 	defer o.mu.Unlock()
 	o.got++
 	bundle, err := channelconfig.FromBlock(o.newest)
-	require.NoError(o.t, err)
+	if !assert.NoError(o.t, err) {
+		return err
+	}
 	msg, err := protoutil.OpenEnvelope(env)
-	require.NoError(o.t, err)
+	if !assert.NoError(o.t, err) {
+		return err
+	}
 	config, err := bundle.Updated(msg, time.Now())
 	if err != nil {
 		return st.Send(&ordererpb.BroadcastResponse{Status: commonpb.Status_BAD_REQUEST, Info: err.Error()})

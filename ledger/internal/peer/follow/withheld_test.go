@@ -36,9 +36,13 @@ func (n *newest) Deliver(stream ordererpb.AtomicBroadcast_DeliverServer) error {
 		return err
 	}
 	msg, err := protoutil.OpenEnvelope(env)
-	require.NoError(n.t, err)
+	if !assert.NoError(n.t, err) {
+		return err
+	}
 	var seek ordererpb.SeekInfo
-	require.NoError(n.t, protoutil.Unmarshal(msg.Data, &seek))
+	if err := protoutil.Unmarshal(msg.Data, &seek); !assert.NoError(n.t, err) {
+		return err
+	}
 	assert.Equal(n.t, ordererpb.SeekInfo_HEADER_WITH_SIG, seek.ContentType, "its transactions are not needed")
 	block := n.block
 	if wanted := seek.Start.GetSpecified(); wanted == nil {

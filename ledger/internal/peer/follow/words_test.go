@@ -33,10 +33,10 @@ type replica struct {
 }
 
 func (r *replica) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowServer) error {
-	msg, err := protoutil.OpenEnvelope(env)
-	require.NoError(r.t, err)
-	var at streampb.Position
-	require.NoError(r.t, protoutil.Unmarshal(msg.Data, &at))
+	at, err := askedFor(r.t, env)
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
 	if at.Words {
 		r.heard++

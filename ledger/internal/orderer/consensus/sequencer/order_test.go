@@ -58,7 +58,8 @@ func TestWhatASequencerDoesNotAnswerIsBounded(t *testing.T) {
 
 	stop()
 	require.Eventually(t, func() bool { return settled.Load() == int64(accepted) }, longest, time.Millisecond)
-	orders(t, n, "a")
+	_, err := orders(n, "a")
+	require.NoError(t, err)
 	assert.True(t, n.askedBytes.TryAcquire(unansweredBytes))
 }
 

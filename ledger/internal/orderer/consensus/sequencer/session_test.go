@@ -102,24 +102,25 @@ func runs(t *testing.T, host *shared, dial dialer) (n *Node, end func()) {
 	return n, end
 }
 
-// orders submits until a text is in the order, each time as another transaction, and gives the one that is.
-func orders(t *testing.T, n *Node, text string) string {
-	t.Helper()
+// orders submits until a text is in the order, each time as another transaction, and gives the one that is. It may be called
+// from any goroutine.
+func orders(n *Node, text string) (tx string, err error) {
 	for begun, try := time.Now(), 0; time.Since(begun) < longest; try++ {
-		tx := fmt.Sprint(text, " ", try)
+		tx = fmt.Sprint(text, " ", try)
 		settled := make(chan error, 2) // one more than may come
-		if n.Submit(consensus.Proposal{Tx: []byte(tx), Settle: func(err error) { settled <- err }}) != nil {
+		if err = n.Submit(consensus.Proposal{Tx: []byte(tx), Settle: func(err error) { settled <- err }}); err != nil {
 			time.Sleep(time.Millisecond)
 			continue
 		}
-		err := <-settled
-		assert.Empty(t, settled, "settled twice")
+		err = <-settled
+		if len(settled) > 0 {
+			return "", fmt.Errorf("%s is settled twice, first with %v", tx, err)
+		}
 		if err == nil {
-			return tx
+			return tx, nil
 		}
 	}
-	require.Fail(t, "nothing is ordered")
-	return ""
+	return "", fmt.Errorf("%s is not ordered: %w", text, err)
 }
 
 // TestAFacadeComesToASequencerThatWasOutOfOrder, and ends at once while it is.
@@ -158,7 +159,8 @@ func TestAFacadeComesToASequencerThatWasOutOfOrder(t *testing.T) {
 				}
 				return net.Dial("tcp", address)
 			})
-			tx := orders(t, n, "a")
+			tx, err := orders(n, "a")
+			require.NoError(t, err)
 			require.Eventually(t, func() bool { return len(host.has()) == 1 }, longest, time.Millisecond)
 			assert.Equal(t, []string{tx}, host.has())
 			<-told
@@ -236,7 +238,8 @@ func TestAFacadeLeavesASequencerThatAnswersNoCall(t *testing.T) {
 			if reads {
 				require.ErrorIs(t, <-settled, errUnanswered)
 			}
-			tx := orders(t, n, "a")
+			tx, err := orders(n, "a")
+			require.NoError(t, err)
 			require.Eventually(t, func() bool { return len(host.has()) > 0 }, longest, time.Millisecond)
 			assert.Equal(t, []string{tx}, host.has())
 		})
@@ -262,12 +265,17 @@ func TestAFacadeWhoseConnectionIsCutAnywhereGoesOn(t *testing.T) {
 		for i, n := range []*Node{one, two} {
 			running.Go(func() {
 				for k := range 30 {
-					told[i] = append(told[i], orders(t, n, fmt.Sprint(i, " ", k)))
+					tx, err := orders(n, fmt.Sprint(i, " ", k))
+					if !assert.NoError(t, err) {
+						return
+					}
+					told[i] = append(told[i], tx)
 				}
 			})
 		}
 		running.Wait()
-		last := orders(t, two, "last")
+		last, err := orders(two, "last")
+		require.NoError(t, err)
 		for _, host := range []*shared{cut, whole} {
 			require.Eventually(t, func() bool { txs := host.has(); return len(txs) > 0 && txs[len(txs)-1] == last }, longest, time.Millisecond)
 		}
