@@ -249,10 +249,13 @@ func TestAFacadeLeavesASequencerThatAnswersNoCall(t *testing.T) {
 // TestAFacadeWhoseConnectionIsCutAnywhereGoesOn: each transaction is settled once, and what was told to be in the order is
 // there once, for this facade and for another one, which orders beside it.
 func TestAFacadeWhoseConnectionIsCutAnywhereGoesOn(t *testing.T) {
+	long := strings.Repeat(".", 40) // all transactions together are longer than what comes before any cut
 	for at := 1; at < 2000; at += 97 {
 		address := startSequencer(t)
 		cut, whole := &shared{}, &shared{}
+		var dialled atomic.Int64
 		one, endOne := runs(t, cut, func(k int) (net.Conn, error) {
+			dialled.Add(1)
 			conn, err := net.Dial("tcp", address)
 			if err != nil || k > 3 {
 				return conn, err
@@ -265,7 +268,7 @@ func TestAFacadeWhoseConnectionIsCutAnywhereGoesOn(t *testing.T) {
 		for i, n := range []*Node{one, two} {
 			running.Go(func() {
 				for k := range 30 {
-					tx, err := orders(n, fmt.Sprint(i, " ", k))
+					tx, err := orders(n, fmt.Sprint(i, " ", k, " ", long))
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -279,6 +282,7 @@ func TestAFacadeWhoseConnectionIsCutAnywhereGoesOn(t *testing.T) {
 		for _, host := range []*shared{cut, whole} {
 			require.Eventually(t, func() bool { txs := host.has(); return len(txs) > 0 && txs[len(txs)-1] == last }, longest, time.Millisecond)
 		}
+		require.Greater(t, dialled.Load(), int64(1), "no connection was cut after %d bytes", at)
 		endOne()
 		endTwo()
 		for _, n := range []*Node{one, two} {
