@@ -25,6 +25,7 @@ func TestASilentOrdererIsToldOf(t *testing.T) {
 			w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{peertest.Says(t, what)}})
 			c, err := chain.Open(t.TempDir(), w.Genesis, chain.Options{})
 			require.NoError(t, err)
+			defer func() { assert.NoError(t, c.Close()) }()
 			for limit := 4 * time.Second; ; limit *= 2 { // on a slow host it takes longer
 				said := opstest.Logged(t, func() {
 					ctx, cancel := context.WithTimeout(t.Context(), limit)
