@@ -40,6 +40,8 @@ type orderer struct {
 	pace   time.Duration
 	// after is who must have been asked before; nil: nobody.
 	after *orderer
+	// until is who must be asked anew before the last block is sent, while the leader is named again and again; nil: nobody.
+	until *orderer
 
 	mu    sync.Mutex
 	asked []chain.Position
@@ -56,6 +58,7 @@ func (o *orderer) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowSe
 	o.mu.Lock()
 	o.asked = append(o.asked, chain.Position{Block: at.Block, Tx: at.Tx})
 	o.mu.Unlock()
+	asked := o.until.times()
 	left := o.serve
 	for b := at.Block; b-1 < uint64(len(o.items)); b++ {
 		items := o.items[b-1]
@@ -65,6 +68,12 @@ func (o *orderer) Follow(env *commonpb.Envelope, stream streampb.Stream_FollowSe
 				return status.Error(codes.NotFound, "no such position")
 			}
 			items = items[at.Tx:]
+		}
+		for o.until != nil && b == uint64(len(o.items)) && o.until.times() == asked {
+			if err := stream.Send(&streampb.Batch{Leader: o.leader}); err != nil {
+				return err
+			}
+			time.Sleep(10 * time.Millisecond)
 		}
 		for _, item := range items {
 			if left--; left < 0 {
@@ -92,7 +101,11 @@ func askedFor(t *testing.T, env *commonpb.Envelope) (*streampb.Position, error) 
 	return at, err
 }
 
+// times is how often it was asked; nil: never.
 func (o *orderer) times() int {
+	if o == nil {
+		return 0
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.asked)
@@ -217,13 +230,13 @@ func TestFailover(t *testing.T) {
 func TestMovesToTheLeader(t *testing.T) {
 	leader := &orderer{t: t, serve: 1000}
 	address := listen(t, leader)
-	one := &orderer{t: t, serve: 1000, leader: address, pace: 250 * time.Millisecond}
-	two := &orderer{t: t, serve: 1000, leader: address, pace: 250 * time.Millisecond}
+	one := &orderer{t: t, serve: 1000, leader: address, until: leader}
+	two := &orderer{t: t, serve: 1000, leader: address, until: leader}
 	w := peertest.New(t, peertest.Options{Mode: channelconfig.Stream, Orderers: []string{address, listen(t, one), listen(t, two)}})
 	ids, items := order(w, 4)
 	one.items, two.items, leader.items = items, items, items
 	for _, peer := range []string{"peer0", "peer1"} { // these two begin at different orderers
-		p := follows(t, w, &follow.Follower{Name: peer})
+		p := follows(t, w, &follow.Follower{Name: peer, Patience: time.Hour})
 		p.has(ids)
 		p.stop()
 	}
