@@ -28,7 +28,7 @@ func TestReplicasUnderLoad(t *testing.T) {
 			w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.progress("peer0-org1", 50)
 			for _, orderer := range g.named("orderer") {
-				_ = g.kill(orderer, syscall.SIGKILL)
+				g.kill(orderer, syscall.SIGKILL)
 				g.recovers("peer0-org1", orderer+" is killed")
 				g.progress("peer0-org2", 20)
 				g.start(orderer)
@@ -95,18 +95,7 @@ func TestReplicasAfterAPowerCut(t *testing.T) {
 	g := newGrid(t, append(bft, "--checkpoint-interval", "20")...)
 	w := g.load("--chaincode", "kv", "--clients", "8", "--value-size", "100")
 	g.progress("peer0-org1", 100)
-	for _, n := range g.file.Nodes {
-		_ = g.nodes[n.Name].cmd.Process.Signal(syscall.SIGKILL)
-	}
-	for _, n := range g.file.Nodes {
-		_ = g.kill(n.Name, syscall.SIGKILL)
-	}
-	for _, n := range g.file.Nodes {
-		g.start(n.Name)
-	}
-	for _, n := range g.file.Nodes {
-		g.awaitReady(n.Name)
-	}
+	g.killAll()
 	for _, peer := range g.named("peer") {
 		g.progress(peer, 100)
 	}
@@ -135,20 +124,20 @@ func changeUnderLoad(g *grid) {
 	g.together()
 
 	// Four of five are needed, so the new one counts.
-	_ = g.kill("orderer3", syscall.SIGKILL)
+	g.kill("orderer3", syscall.SIGKILL)
 	g.recovers("peer0-org1", "one of the old ones is killed")
 	g.start("orderer3")
 	g.awaitReady("orderer3")
 	g.together()
 	leader := g.primary()
-	_ = g.kill(leader, syscall.SIGKILL)
+	g.kill(leader, syscall.SIGKILL)
 	g.recovers("peer0-org1", "the leader is killed")
 	g.start(leader)
 	g.awaitReady(leader)
 	g.together()
 
 	g.must("renew-tls", "--dir", g.dir, "orderer2")
-	_ = g.kill("orderer2", syscall.SIGTERM)
+	g.kill("orderer2", syscall.SIGTERM)
 	g.start("orderer2")
 	g.awaitReady("orderer2")
 	assert.Contains(t, g.config("rotate-consenter", "orderer2"), "configuration 2 is in force")
@@ -159,7 +148,7 @@ func changeUnderLoad(g *grid) {
 	g.awaitLog("orderer1", "is no longer a consenter and follows")
 	g.recovers("peer0-org1", "the leader has left")
 	assert.Len(t, g.members(), 4)
-	_ = g.kill("orderer4", syscall.SIGKILL)
+	g.kill("orderer4", syscall.SIGKILL)
 	g.recovers("peer0-org1", "one of the four is killed")
 	g.start("orderer4")
 	g.awaitReady("orderer4")
@@ -180,7 +169,7 @@ func TestARemovedReplicaThatWasAway(t *testing.T) {
 		t.Run(consenter, func(t *testing.T) {
 			g := newGrid(t, fourBy(consenter)...)
 			told := g.commits("--chaincode", "kv")
-			_ = g.kill("orderer4", syscall.SIGKILL)
+			g.kill("orderer4", syscall.SIGKILL)
 			assert.Contains(t, g.config("remove-consenter", "orderer4"), "configuration 1 is in force")
 			assert.Contains(t, g.config("add-consenter", g.addOrderer()), "configuration 2 is in force")
 			if again {
@@ -208,7 +197,7 @@ func TestAReplicaThatIsRemovedWhileItIsAway(t *testing.T) {
 		t.Run(consenter, func(t *testing.T) {
 			g := newGrid(t, fourBy(consenter)...)
 			told := g.commits("--chaincode", "kv")
-			_ = g.kill("orderer4", syscall.SIGKILL)
+			g.kill("orderer4", syscall.SIGKILL)
 			assert.Contains(t, g.config("remove-consenter", "orderer4"), "configuration 1 is in force")
 
 			g.start("orderer4")

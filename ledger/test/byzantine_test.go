@@ -130,7 +130,7 @@ func TestALiarTowardsPeersAndClients(t *testing.T) {
 			g := newGrid(t, append(bft, "--orgs", "3")...)
 			w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.progress(victim, 30)
-			_ = g.kill(victim, syscall.SIGTERM)
+			g.kill(victim, syscall.SIGTERM)
 			place := g.firstFollowed(victim)
 			honest := slices.DeleteFunc(g.named("orderer"), func(name string) bool { return name == place })
 			l := &liar{upstream: streampb.NewStreamClient(g.user().dial(honest[0])), lie: truth, replies: true}
@@ -201,18 +201,18 @@ func TestALiarAmongTheOrderers(t *testing.T) {
 		t.Run(c.mode+" "+c.liar, func(t *testing.T) {
 			selected(t, false) // package orderer has one such among orderers alone
 			g := newGrid(t, append(bft, "--mode", c.mode, "--batch-timeout", "200ms")...)
-			_ = g.kill(c.liar, syscall.SIGKILL)
+			g.kill(c.liar, syscall.SIGKILL)
 			g.liars[c.liar] = "1"
 			g.start(c.liar)
 			w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.goesOnBeside(c.liar, 100)
-			_ = g.kill(c.liar, syscall.SIGKILL)
+			g.kill(c.liar, syscall.SIGKILL)
 			g.recovers("peer0-org1", "the liar is killed")
 			g.start(c.liar)
 			g.goesOnBeside(c.liar, 100)
 			told := w.stop()
 			require.NotEmpty(t, told)
-			_ = g.kill(c.liar, syscall.SIGKILL) // what it would say at its end is no matter
+			g.kill(c.liar, syscall.SIGKILL) // what it would say at its end is no matter
 			report := g.agree(told)
 			t.Logf("told %d, ledger: %v", len(told), report.Codes)
 		})
@@ -227,10 +227,10 @@ func TestTwoOfSevenLie(t *testing.T) {
 	place := g.firstFollowed(victim)
 	honest := slices.DeleteFunc(g.named("orderer"), func(name string) bool { return name == place })
 	other := honest[0]
-	_ = g.kill(victim, syscall.SIGTERM)
+	g.kill(victim, syscall.SIGTERM)
 	l := &liar{upstream: streampb.NewStreamClient(g.user().dial(honest[1])), lie: swapped, replies: true}
 	g.replace(place, l)
-	_ = g.kill(other, syscall.SIGKILL)
+	g.kill(other, syscall.SIGKILL)
 	g.liars[other] = "1"
 	g.start(other)
 	g.start(victim)
@@ -239,6 +239,6 @@ func TestTwoOfSevenLie(t *testing.T) {
 	g.eventually("peers and clients are told lies", func() bool { return l.lied.Load() > 0 && l.replied.Load() > 0 })
 	told := w.stop()
 	require.NotEmpty(t, told)
-	_ = g.kill(other, syscall.SIGKILL)
+	g.kill(other, syscall.SIGKILL)
 	g.agree(told)
 }

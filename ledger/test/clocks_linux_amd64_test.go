@@ -79,7 +79,7 @@ func TestOrderersWithWrongClocks(t *testing.T) {
 	}
 	g.together()
 
-	_ = g.kill("orderer1", syscall.SIGKILL)
+	g.kill("orderer1", syscall.SIGKILL)
 	g.recovers("peer0-org1", "the orderer whose clock is right is killed")
 	g.progress("peer0-org2", 100)
 	g.runsBy("orderer3", slow)
@@ -94,12 +94,12 @@ func TestOrderersWithWrongClocks(t *testing.T) {
 		g.progress(peer, 100)
 	}
 
-	_ = g.kill("orderer1", syscall.SIGTERM)
+	g.kill("orderer1", syscall.SIGTERM)
 	delete(g.begin, "orderer1")
 	g.start("orderer1")
 	g.awaitReady("orderer1")
 	g.together()
-	_ = g.kill("orderer2", syscall.SIGKILL)
+	g.kill("orderer2", syscall.SIGKILL)
 	g.recovers("peer0-org1", "the one in a time namespace is killed")
 	told := w.stop()
 	require.NotEmpty(t, told)

@@ -53,12 +53,12 @@ func TestConfigurationsChangeUnderLoad(t *testing.T) {
 			w := g.load("--chaincode", "kv", "--clients", "6", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.progress("peer0-org1", 50)
 
-			_ = g.kill("orderer2", syscall.SIGKILL)
+			g.kill("orderer2", syscall.SIGKILL)
 			assert.Contains(t, g.config("upgrade-chaincode", "kv", "--version", "2.0", "--policy", "AND('Org1MSP.peer','Org2MSP.peer')"), "configuration 1 is in force")
 			g.start("orderer2")
 			g.progress("peer0-org1", 50) // both organisations endorse now
 
-			_ = g.kill("peer0-org2", syscall.SIGKILL)
+			g.kill("peer0-org2", syscall.SIGKILL)
 			g.start("peer0-org2")
 			update := g.path("org3.update")
 			g.config("add-org", "--msp-id", "Org3MSP", "--msp", msp, "--signers", "Org1MSP", "--out", update)

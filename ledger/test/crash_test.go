@@ -193,7 +193,7 @@ func TestKillPeersAndOrderersUnderLoad(t *testing.T) {
 				if victim == witness {
 					witness = "peer0-org2"
 				}
-				_ = g.kill(victim, syscall.SIGKILL)
+				g.kill(victim, syscall.SIGKILL)
 				g.progress(witness, 10)
 				if strings.HasPrefix(victim, "peer") {
 					g.tear(victim, 100)
@@ -221,18 +221,7 @@ func TestKillEverythingAtOnce(t *testing.T) {
 	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--checkpoint-interval", "20")
 	w := g.load("--chaincode", "kv", "--clients", "8", "--value-size", "100")
 	g.progress("peer0-org1", 100)
-	for _, n := range g.file.Nodes {
-		_ = g.nodes[n.Name].cmd.Process.Signal(syscall.SIGKILL)
-	}
-	for _, n := range g.file.Nodes {
-		_ = g.kill(n.Name, syscall.SIGKILL)
-	}
-	for _, n := range g.file.Nodes {
-		g.start(n.Name)
-	}
-	for _, n := range g.file.Nodes {
-		g.awaitReady(n.Name)
-	}
+	g.killAll()
 	for _, peer := range g.named("peer") { // for clients that have lived through it
 		g.progress(peer, 100)
 	}

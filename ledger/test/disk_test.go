@@ -20,7 +20,7 @@ func TestAFullDiskStopsThePeerLoudly(t *testing.T) {
 	}
 	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv)
 	const victim = "peer0-org1"
-	require.NoError(t, g.kill(victim, syscall.SIGTERM))
+	g.kill(victim, syscall.SIGTERM)
 	data := g.path(g.node(victim).Data)
 	require.NoError(t, os.RemoveAll(data))
 	g.giveSmallDisk(victim, data, "6m")
@@ -57,7 +57,7 @@ func TestReplicasWithAFullDiskEndLoudly(t *testing.T) {
 			selected(t, c.representative)
 			g := newGrid(t, append(fourBy(c.consenter), "--checkpoint-interval", "20")...)
 			const victim = "orderer1"
-			require.NoError(t, g.kill(victim, syscall.SIGTERM))
+			g.kill(victim, syscall.SIGTERM)
 			folder := g.path(g.node(victim).Data, c.folder)
 			g.giveSmallDisk(victim, folder, c.size)
 			g.start(victim)
@@ -92,7 +92,9 @@ func (g *grid) giveSmallDisk(node, data, size string) {
 		t.Skipf("no small disk can be mounted here: %s", err)
 	}
 	t.Cleanup(func() {
-		_ = g.kill(node, syscall.SIGKILL)
+		if g.nodes[node] != nil {
+			assert.NoError(t, g.end(node, syscall.SIGKILL))
+		}
 		assert.NoError(t, syscall.Unmount(data, 0))
 	})
 	require.NoError(t, os.CopyFS(data, os.DirFS(before)))

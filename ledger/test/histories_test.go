@@ -19,7 +19,7 @@ func TestGatewaysHearHistories(t *testing.T) {
 	}
 	g.eventually("all histories are the same", func() bool { return by("all") >= 50 })
 
-	_ = g.kill(gone, syscall.SIGKILL)
+	g.kill(gone, syscall.SIGKILL)
 	before := by("certificate")
 	g.eventually("certificates are made", func() bool { return by("certificate") >= before+10 })
 	g.start(gone)
@@ -27,14 +27,14 @@ func TestGatewaysHearHistories(t *testing.T) {
 	before = by("all")
 	g.eventually("all histories are the same again", func() bool { return by("all") >= before+10 })
 
-	_ = g.kill(gone, syscall.SIGKILL)
+	g.kill(gone, syscall.SIGKILL)
 	g.liars[gone] = "1"
 	g.start(gone)
 	g.goesOnBeside(gone, 100)
 	t.Logf("by all %v, certificate %v, word %v", by("all"), by("certificate"), by("word"))
 	told := w.stop()
 	require.NotEmpty(t, told)
-	_ = g.kill(gone, syscall.SIGKILL) // what it would say at its end is no matter
+	g.kill(gone, syscall.SIGKILL) // what it would say at its end is no matter
 	report := g.agree(told)
 	assert.Positive(t, report.Codes["VALID"])
 	t.Logf("told %d, ledger: %v", len(told), report.Codes)

@@ -145,7 +145,7 @@ func (g *grid) replace(orderer string, l *liar) {
 	require.NoError(g.t, err)
 	certificate, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
 	require.NoError(g.t, err)
-	_ = g.kill(orderer, syscall.SIGKILL)
+	g.kill(orderer, syscall.SIGKILL)
 	listener, err := net.Listen("tcp", g.node(orderer).Address)
 	require.NoError(g.t, err)
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})))
@@ -166,7 +166,7 @@ func TestALyingOrderer(t *testing.T) {
 			g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv)
 			w := g.load("--chaincode", "kv", "--clients", "8", "--value-size", "100")
 			g.progress(victim, 30)
-			_ = g.kill(victim, syscall.SIGTERM)
+			g.kill(victim, syscall.SIGTERM)
 			place := g.firstFollowed(victim)
 			honest := slices.DeleteFunc(g.named("orderer"), func(name string) bool { return name == place })
 			l := &liar{upstream: streampb.NewStreamClient(g.user().dial(honest[0])), lie: c.lie}

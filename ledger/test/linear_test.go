@@ -221,7 +221,7 @@ func linearizable(t *testing.T, options ...string) {
 			case "leader":
 				victim = g.leader()
 			}
-			_ = g.kill(victim, syscall.SIGKILL)
+			g.kill(victim, syscall.SIGKILL)
 			g.progress(witness, 40)
 			g.start(victim)
 			g.awaitReady(victim)

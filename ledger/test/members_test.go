@@ -140,20 +140,20 @@ func TestConsentersChangeUnderLoad(t *testing.T) {
 	g.level(fourth, g.leader())
 
 	killed := g.followers(fourth)[0]
-	_ = g.kill(killed, syscall.SIGKILL)
+	g.kill(killed, syscall.SIGKILL)
 	g.recovers("peer0-org1", "one of the old ones is killed")
 	g.start(killed)
 	g.awaitReady(killed)
 	g.level(killed, g.leader())
 	leader := g.leader()
-	_ = g.kill(leader, syscall.SIGKILL)
+	g.kill(leader, syscall.SIGKILL)
 	g.recovers("peer0-org1", "the leader is killed")
 	g.start(leader)
 	g.awaitReady(leader)
 	g.level(leader, g.leader())
 
 	g.must("renew-tls", "--dir", g.dir, killed)
-	_ = g.kill(killed, syscall.SIGTERM)
+	g.kill(killed, syscall.SIGTERM)
 	g.start(killed)
 	g.awaitReady(killed)
 	assert.Contains(t, g.changeConsenters("rotate-consenter", killed), "configuration 2 is in force")
@@ -216,12 +216,7 @@ func TestKillOrderersAroundChanges(t *testing.T) {
 		go func() { done <- cmd.Wait() }()
 		pause := time.Duration(rng.IntN(250)) * time.Millisecond
 		time.Sleep(pause) // a random moment of the change, which takes 100 to 200 ms with the start of the tool
-		for _, name := range g.named("orderer") {
-			_ = g.nodes[name].cmd.Process.Signal(syscall.SIGKILL)
-		}
-		for _, name := range g.named("orderer") {
-			_ = g.kill(name, syscall.SIGKILL)
-		}
+		g.killAtOnce(g.named("orderer")...)
 		for _, name := range g.named("orderer") {
 			g.start(name)
 		}
@@ -252,12 +247,12 @@ func TestARemovedOrdererThatWasAway(t *testing.T) {
 	g := newGrid(t, "--peers-per-org", "1", "--orderers", "4", "--chaincode", kv, "--raft-tick", "50ms")
 	told := g.commits("--chaincode", "kv")
 	away := g.followers("")[0]
-	_ = g.kill(away, syscall.SIGKILL)
+	g.kill(away, syscall.SIGKILL)
 	assert.Contains(t, g.changeConsenters("remove-consenter", away), "configuration 1 is in force")
 	told = append(told, g.commits("--chaincode", "kv")...)
 
 	second := g.followers("")[0]
-	_ = g.kill(second, syscall.SIGKILL)
+	g.kill(second, syscall.SIGKILL)
 	told = append(told, g.commits("--chaincode", "kv")...)
 	time.Sleep(20 * 50 * time.Millisecond) // twice the ticks after which the leader misses it
 	g.refusedConfig("of the 2 consenters that there would be are alive", "remove-consenter", g.followers("")[0])
@@ -268,7 +263,7 @@ func TestARemovedOrdererThatWasAway(t *testing.T) {
 	g.start(away)
 	g.awaitLog(away, "is no longer a consenter and follows")
 	g.level(away, g.leader())
-	_ = g.kill(away, syscall.SIGKILL)
+	g.kill(away, syscall.SIGKILL)
 	g.start(away)
 	g.awaitReady(away)
 	assert.Contains(t, g.changeConsenters("add-consenter", away), "configuration 2 is in force")
@@ -286,7 +281,7 @@ func TestAConsenterThatWasAwayHearsOfNewcomers(t *testing.T) {
 	told := g.commits("--chaincode", "kv")
 	old := g.named("orderer")
 	away := g.followers("")[0]
-	_ = g.kill(away, syscall.SIGKILL)
+	g.kill(away, syscall.SIGKILL)
 	for range 2 {
 		g.changeConsenters("add-consenter", g.addOrderer())
 	}
@@ -305,7 +300,7 @@ func TestAConsenterThatWasAwayHearsOfNewcomers(t *testing.T) {
 	newcomer := g.followers(away)
 	newcomer = slices.DeleteFunc(newcomer, func(name string) bool { return slices.Contains(old, name) })
 	require.Len(t, newcomer, 1)
-	_ = g.kill(newcomer[0], syscall.SIGKILL) // there is a majority only with the one that was away
+	g.kill(newcomer[0], syscall.SIGKILL) // there is a majority only with the one that was away
 	told = append(told, g.commits("--chaincode", "kv")...)
 	g.start(newcomer[0])
 	g.awaitReady(newcomer[0])

@@ -7,22 +7,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/peer/chain"
 	"github.com/qioi/qioi/ledger/internal/porttest"
+	"github.com/qioi/qioi/ledger/internal/processtest"
 )
 
 // binary is qioi-ledger, built once for all tests.
@@ -102,7 +106,7 @@ func (g *grid) bringUp() {
 	t.Helper()
 	t.Cleanup(func() {
 		for name := range g.nodes {
-			g.kill(name, syscall.SIGKILL)
+			assert.NoError(t, g.end(name, syscall.SIGKILL), name)
 		}
 		if t.Failed() {
 			g.showLogs()
@@ -160,7 +164,7 @@ func (g *grid) start(name string) {
 	if lies := g.liars[name]; lies != "" {
 		p.cmd.Env = append(os.Environ(), "QIOI_TEST_ORDERER="+g.path(n.Config), "QIOI_TEST_LIAR="+lies, "QIOI_TEST_LIES="+g.liesOf(name))
 	}
-	p.cmd.Dir, p.cmd.Stderr, p.cmd.SysProcAttr = g.dir, log, mortal()
+	p.cmd.Dir, p.cmd.Stderr, p.cmd.SysProcAttr = g.dir, log, processtest.Mortal()
 	begin := (*exec.Cmd).Start
 	if other := g.begin[name]; other != nil {
 		begin = other
@@ -225,40 +229,63 @@ func (g *grid) stays(what string, is func() bool) {
 	}
 }
 
-// kill ends a node with a signal and gives its exit.
-func (g *grid) kill(name string, signal syscall.Signal) error {
+// end ends a node with a signal. The error is that it did not run any more, or that something else has ended it.
+func (g *grid) end(name string, signal syscall.Signal) error {
 	p := g.nodes[name]
 	if p == nil {
-		return nil
+		return errors.New("it does not run")
 	}
 	delete(g.nodes, name)
-	_ = p.cmd.Process.Signal(signal) // it may have ended by itself: done tells
-	return <-p.done
+	return processtest.End(p.cmd, signal, func() error { return <-p.done })
+}
+
+// kill requires that a signal ends a node: one that has ended by itself has failed.
+func (g *grid) kill(name string, signal syscall.Signal) {
+	g.t.Helper()
+	require.NoError(g.t, g.end(name, signal), name)
+}
+
+// killAtOnce is a power cut for these nodes, but for their disks.
+func (g *grid) killAtOnce(names ...string) {
+	g.t.Helper()
+	for _, name := range names {
+		require.NoError(g.t, g.nodes[name].cmd.Process.Signal(syscall.SIGKILL), name)
+	}
+	for _, name := range names {
+		g.kill(name, syscall.SIGKILL)
+	}
+}
+
+// killAll kills all nodes at once and starts them again.
+func (g *grid) killAll() {
+	g.t.Helper()
+	g.killAtOnce(slices.Collect(maps.Keys(g.nodes))...)
+	for _, n := range g.file.Nodes {
+		g.start(n.Name)
+	}
+	for _, n := range g.file.Nodes {
+		g.awaitReady(n.Name)
+	}
 }
 
 // stopAll ends all nodes in an orderly way.
 func (g *grid) stopAll() {
 	g.t.Helper()
 	for name := range g.nodes {
-		require.NoError(g.t, g.kill(name, syscall.SIGTERM), name)
+		g.kill(name, syscall.SIGTERM)
 	}
 }
 
 func (g *grid) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, binary, append([]string{name}, args...)...)
-	cmd.Dir, cmd.SysProcAttr = g.dir, mortal()
+	cmd.Dir, cmd.SysProcAttr = g.dir, processtest.Mortal()
 	return cmd
-}
-
-// mortal has a process end with the tests, also where these are killed: prctl(2), PR_SET_PDEATHSIG. That is sent when
-// the thread that started it ends, and Go ends no thread but one that a goroutine has locked.
-func mortal() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
 func (g *grid) must(name string, args ...string) []byte {
 	g.t.Helper()
 	cmd := exec.Command(binary, append([]string{name}, args...)...)
+	cmd.SysProcAttr = processtest.Mortal()
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/qioi/qioi/ledger/internal/processtest"
 )
 
 // namespaceEnv says that this process has a network and mounts of its own.
@@ -35,7 +37,7 @@ func inNamespace(t *testing.T) bool {
 	}
 	cmd := exec.Command("unshare", "--net", "--mount", "--propagation", "private", os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "10m")
 	cmd.Env = append(os.Environ(), namespaceEnv+"=1", binaryEnv+"="+binary)
-	cmd.SysProcAttr = mortal()
+	cmd.SysProcAttr = processtest.Mortal()
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for line := range strings.Lines(string(out)) {

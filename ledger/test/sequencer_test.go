@@ -17,7 +17,7 @@ func TestKillTheSequencerAndItsFacadesUnderLoad(t *testing.T) {
 			w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.progress("peer0-org1", 50)
 			for _, victim := range []string{"orderer1", "sequencer1", "orderer2", "sequencer1", "orderer3"} {
-				_ = g.kill(victim, syscall.SIGKILL)
+				g.kill(victim, syscall.SIGKILL)
 				if victim != "sequencer1" { // without it nothing is ordered
 					g.progress("peer0-org1", 10)
 				}

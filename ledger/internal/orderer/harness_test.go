@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -28,6 +29,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/porttest"
+	"github.com/qioi/qioi/ledger/internal/processtest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -161,9 +163,15 @@ func (c *testCluster) spawn(i int) (end func(os.Signal)) {
 // spawnProcess says which process it is as well, and gives it more of an environment.
 func (c *testCluster) spawnProcess(i int, env []string) (end func(os.Signal), pid int) {
 	c.t.Helper()
+	return c.spawnAs(i, append([]string{processEnv + "=" + c.config(i)}, env...))
+}
+
+// spawnAs runs this test binary as a node. One that something else ends than the signal has failed.
+func (c *testCluster) spawnAs(i int, env []string) (end func(os.Signal), pid int) {
+	c.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(append(os.Environ(), processEnv+"="+c.config(i)), env...)
-	cmd.Stderr = c.logFile(i)
+	cmd.Dir, cmd.Env, cmd.Stderr = c.dir, append(os.Environ(), env...), c.logFile(i)
+	cmd.SysProcAttr = processtest.Mortal()
 	require.NoError(c.t, cmd.Start())
 	ended := false
 	end = func(sig os.Signal) {
@@ -171,8 +179,7 @@ func (c *testCluster) spawnProcess(i int, env []string) (end func(os.Signal), pi
 			return
 		}
 		ended = true
-		require.NoError(c.t, cmd.Process.Signal(sig))
-		_ = cmd.Wait() // after a SIGKILL it says so
+		assert.NoError(c.t, processtest.End(cmd, sig, cmd.Wait), c.node(i).Name)
 	}
 	c.t.Cleanup(func() { end(syscall.SIGKILL) })
 	return end, cmd.Process.Pid

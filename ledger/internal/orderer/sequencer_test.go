@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,20 +51,7 @@ func (c *testCluster) spawnSequencer(i int) (end func(os.Signal)) {
 // spawnSequencerProcess says which process it is as well.
 func (c *testCluster) spawnSequencerProcess(i int) (end func(os.Signal), pid int) {
 	c.t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Dir, cmd.Env = c.dir, append(os.Environ(), sequencerEnv+"="+strings.Join(c.node(i).Args[1:], "\n"))
-	cmd.Stderr = c.logFile(i)
-	require.NoError(c.t, cmd.Start())
-	ended := false
-	end = func(sig os.Signal) {
-		if !ended {
-			ended = true
-			require.NoError(c.t, cmd.Process.Signal(sig))
-			_ = cmd.Wait() // after a SIGKILL it says so
-		}
-	}
-	c.t.Cleanup(func() { end(syscall.SIGKILL) })
-	return end, cmd.Process.Pid
+	return c.spawnAs(i, []string{sequencerEnv + "=" + strings.Join(c.node(i).Args[1:], "\n")})
 }
 
 // TestAFacadeReadsWhatBecameLarger, be it later than the configuration that it has started with says.
