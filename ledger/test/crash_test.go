@@ -2,11 +2,13 @@ package test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,6 +24,7 @@ import (
 type workload struct {
 	g      *grid
 	cmd    *exec.Cmd
+	said   bytes.Buffer
 	record string
 }
 
@@ -32,6 +35,7 @@ func (g *grid) load(args ...string) *workload {
 	w.cmd = g.command(context.Background(), "load", append([]string{
 		"--network", g.path("network.json"), "--duration", "2h", "--warmup", "0s", "--timeout", "5s", "--progress", "0s", "--record", w.record,
 	}, args...)...)
+	w.cmd.Stderr = &w.said
 	require.NoError(g.t, w.cmd.Start())
 	g.t.Cleanup(func() {
 		if w.cmd.ProcessState == nil {
@@ -42,11 +46,12 @@ func (g *grid) load(args ...string) *workload {
 	return w
 }
 
-// stop ends it and gives "ID BLOCK" of all that was reported as committed and valid.
+// stop ends it and gives "ID BLOCK" of all that was reported as committed and valid. Transactions fail while nodes are away,
+// which is no failure of a run that was interrupted.
 func (w *workload) stop() (told []string) {
 	w.g.t.Helper()
 	require.NoError(w.g.t, w.cmd.Process.Signal(os.Interrupt))
-	_ = w.cmd.Wait() // transactions fail while nodes are away: that is no matter here
+	require.NoError(w.g.t, w.cmd.Wait(), "%s", &w.said)
 	file, err := os.Open(w.record)
 	require.NoError(w.g.t, err)
 	defer func() { _ = file.Close() }()
@@ -76,16 +81,24 @@ func (g *grid) progress(peer string, n float64) {
 	g.eventually(fmt.Sprintf("%s commits %v more", peer, n), func() bool { return g.counter(peer, series, code) >= start+n })
 }
 
-// settle waits until all peers have the same height and nothing moves.
-func (g *grid) settle() {
+// settle waits until all peers have the blocks of which clients were told, and nothing moves for a while: what no client was
+// told of may have been on its way.
+func (g *grid) settle(told []string) {
 	g.t.Helper()
+	least := lastBlock(g.t, told)
 	last, same := "", 0
-	g.eventually("all peers have the same height", func() bool {
-		heights := map[float64]bool{}
+	g.eventually("all peers have what clients were told, and the same height", func() bool {
+		heights, now := map[float64]bool{}, ""
 		for _, peer := range g.named("peer") {
-			heights[g.counter(peer, "ledger_blockchain_height")] = true
+			height, answers := g.sample(peer, "ledger_blockchain_height")
+			txs, alsoAnswers := g.sample(peer, "ledger_transaction_count")
+			if !answers || !alsoAnswers || height <= least {
+				same = 0
+				return false
+			}
+			heights[height] = true
+			now += fmt.Sprintf("%s: %v blocks, %v transactions since it started. ", peer, height, txs)
 		}
-		now := fmt.Sprint(heights)
 		if now != last || len(heights) != 1 {
 			last, same = now, 0
 			return false
@@ -95,10 +108,22 @@ func (g *grid) settle() {
 	})
 }
 
+// lastBlock is the highest of the blocks that clients were told ("ID BLOCK").
+func lastBlock(t testing.TB, told []string) (highest float64) {
+	t.Helper()
+	for _, line := range told {
+		_, block, _ := strings.Cut(line, " ")
+		number, err := strconv.ParseFloat(block, 64)
+		require.NoError(t, err, line)
+		highest = max(highest, number)
+	}
+	return highest
+}
+
 // agree stops the network and holds all ledgers against each other and against what clients were told.
 func (g *grid) agree(told []string) chain.Report {
 	g.t.Helper()
-	g.settle()
+	g.settle(told)
 	g.stopAll()
 	peers := g.named("peer")
 	first := g.inspect(peers[0])
