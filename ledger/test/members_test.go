@@ -3,6 +3,7 @@ package test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -198,37 +199,49 @@ func (g *grid) peerCertificate() string {
 	return found[0]
 }
 
-// TestKillOrderersAroundChanges kills all orderers at random moments while consenters come and go, starts them again, and
-// goes on. What comes into force does so on all of them, at one place.
+// TestKillOrderersAroundChanges kills all orderers while consenters come and go, starts them again, and goes on: by turns once
+// some transactions were ordered beside the change, and once one orderer has it in force, at least once before the tool has
+// heard of that. What comes into force does so on all of them, at one place.
 func TestKillOrderersAroundChanges(t *testing.T) {
 	g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--snapshot-bytes", "100000")
 	fourth := g.addOrderer()
 	w := g.load("--chaincode", "kv", "--clients", "4", "--value-size", "100")
 	g.progress("peer0-org1", 20)
-	rng := rand.New(rand.NewPCG(7, uint64(os.Getpid())))
-	for round := range 6 {
-		change := []string{"add-consenter", "remove-consenter"}[round%2]
-		done := make(chan error, 1)
+	seed := rand.Uint64()
+	t.Log("seed:", seed)
+	rng := rand.New(rand.NewPCG(7, seed))
+	amid := 0
+	for round := 0; round < 6 || amid == 0; round++ {
+		require.Less(t, round, 60, "the tool was always quicker")
+		change, consenters := []string{"add-consenter", "remove-consenter"}[round%2], 4-round%2
 		cmd := g.command(t.Context(), "config", "--network", g.path("network.json"), "--timeout", "30s", change, fourth)
 		var out strings.Builder
 		cmd.Stdout, cmd.Stderr = &out, &out
 		require.NoError(t, cmd.Start())
-		go func() { done <- cmd.Wait() }()
-		pause := time.Duration(rng.IntN(250)) * time.Millisecond
-		time.Sleep(pause) // a random moment of the change, which takes 100 to 200 ms with the start of the tool
+		ended := make(chan struct{})
+		var err error
+		go func() { err = cmd.Wait(); close(ended) }()
+
+		if round/2%2 == 0 {
+			amid += g.untilOneHas(consenters, ended)
+		} else {
+			g.untilOrdered(rng.IntN(100))
+		}
 		g.killAtOnce(g.named("orderer")...)
 		for _, name := range g.named("orderer") {
 			g.start(name)
 		}
-		err := <-done
+		<-ended
 		g.leader()      // they serve again
 		if err != nil { // it may have come into force all the same, or not have been sent yet
-			t.Logf("round %d, killed %s into it: %s", round, pause, out.String())
+			t.Logf("round %d: %s", round, out.String())
 			g.eventually("the change is accepted", func() bool {
-				return len(g.members()) == 4-round%2 || g.command(t.Context(), "config", "--network", g.path("network.json"), change, fourth).Run() == nil
+				return len(g.members()) == consenters || g.command(t.Context(), "config", "--network", g.path("network.json"), change, fourth).Run() == nil
 			})
 		}
-		g.eventually("the change is in force", func() bool { return len(g.members()) == 4-round%2 })
+		for _, name := range g.named("orderer") {
+			g.eventually(name+" has the change in force", func() bool { return g.has(name, consenters) })
+		}
 	}
 	g.progress("peer0-org1", 20)
 	told := w.stop()
@@ -239,6 +252,37 @@ func TestKillOrderersAroundChanges(t *testing.T) {
 	report := g.agree(told)
 	t.Logf("told %d, ledger: %v", len(told), report.Codes)
 	g.sameOrder()
+}
+
+// untilOneHas waits until an orderer has a configuration with so many consenters in force, or a tool has ended. It gives 1
+// where the tool goes on.
+func (g *grid) untilOneHas(consenters int, ended <-chan struct{}) int {
+	for {
+		for _, name := range g.named("orderer") {
+			has := g.has(name, consenters)
+			select {
+			case <-ended:
+				return 0
+			default:
+			}
+			if has {
+				return 1
+			}
+		}
+	}
+}
+
+// has reports whether an orderer has a configuration with so many consenters in force.
+func (g *grid) has(orderer string, consenters int) bool {
+	return g.counter(orderer, "consensus_etcdraft_cluster_size") == float64(consenters)
+}
+
+// untilOrdered waits until the first orderer has put n more transactions into the order.
+func (g *grid) untilOrdered(n int) {
+	g.t.Helper()
+	const series = "orderer_ordered_transactions"
+	start := g.surely("orderer1", series)
+	g.eventually(fmt.Sprint("orderer1 orders more: ", n), func() bool { return g.counter("orderer1", series) >= start+float64(n) })
 }
 
 // TestARemovedOrdererThatWasAway learns of it from the others' blocks, and may come back as another consenter. While too
@@ -254,7 +298,12 @@ func TestARemovedOrdererThatWasAway(t *testing.T) {
 	second := g.followers("")[0]
 	g.kill(second, syscall.SIGKILL)
 	told = append(told, g.commits("--chaincode", "kv")...)
-	time.Sleep(20 * 50 * time.Millisecond) // twice the ticks after which the leader misses it
+	// The leader misses it after ticks of its own. One that is elected now has never heard of it.
+	leader := g.leader()
+	g.kill(leader, syscall.SIGKILL)
+	g.start(leader)
+	g.awaitReady(leader)
+	g.leader()
 	g.refusedConfig("of the 2 consenters that there would be are alive", "remove-consenter", g.followers("")[0])
 	g.refusedConfig("of the 4 consenters that there would be are alive", "add-consenter", away)
 	g.start(second)
