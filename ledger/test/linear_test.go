@@ -14,6 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -76,59 +77,81 @@ const (
 	unknown       // it may have one, now or later
 )
 
-// attempt takes one transaction through a gateway and gives what the contract returned.
-func (u *user) attempt(ctx context.Context, gateway gatewaypb.GatewayClient, args ...string) (string, fate) {
-	signed, id := u.proposal(args...)
+// attempt takes one transaction through a gateway and gives what the contract returned. The error is of a message that cannot
+// be made, or that the gateway should not have sent: no network's state excuses it.
+func (u *user) attempt(ctx context.Context, gateway gatewaypb.GatewayClient, args ...string) (string, fate, error) {
+	signed, id, err := u.proposal(args...)
+	if err != nil {
+		return "", failed, err
+	}
 	endorsed, err := gateway.Endorse(ctx, &gatewaypb.EndorseRequest{TransactionId: id, ChannelId: u.g.file.Channels[0], ProposedTransaction: signed})
 	if err != nil {
-		return "", failed // nothing was sent to be ordered
+		return "", failed, nil // nothing was sent to be ordered
 	}
 	tx := endorsed.GetPreparedTransaction()
 	if tx.Signature, err = u.signer.Sign(tx.Payload); err != nil {
-		return "", failed
+		return "", failed, err
 	}
 	if _, err = gateway.Submit(ctx, &gatewaypb.SubmitRequest{TransactionId: id, ChannelId: u.g.file.Channels[0], PreparedTransaction: tx}); err != nil {
-		return "", unknown
+		return "", unknown, nil
 	}
-	status, err := u.commitStatus(ctx, gateway, id)
+	request, err := u.statusOf(id)
 	if err != nil {
-		return "", unknown
+		return "", unknown, err
+	}
+	status, err := gateway.CommitStatus(ctx, request)
+	if err != nil {
+		return "", unknown, nil
 	}
 	if status.GetResult() != peerpb.TxValidationCode_VALID {
-		return "", failed
+		return "", failed, nil
 	}
-	return returned(u.g.t, tx), happened
+	value, err := returned(tx)
+	return value, happened, err
 }
 
-// commitStatus waits for the verdict on a transaction.
-func (u *user) commitStatus(ctx context.Context, gateway gatewaypb.GatewayClient, id string) (*gatewaypb.CommitStatusResponse, error) {
-	request := u.marshal(&gatewaypb.CommitStatusRequest{TransactionId: id, ChannelId: u.g.file.Channels[0], Identity: u.signer.Serialized()})
-	signature, err := u.signer.Sign(request)
+// statusOf asks for the verdict on a transaction.
+func (u *user) statusOf(id string) (*gatewaypb.SignedCommitStatusRequest, error) {
+	request, err := proto.Marshal(&gatewaypb.CommitStatusRequest{TransactionId: id, ChannelId: u.g.file.Channels[0], Identity: u.signer.Serialized()})
 	if err != nil {
 		return nil, err
 	}
-	return gateway.CommitStatus(ctx, &gatewaypb.SignedCommitStatusRequest{Request: request, Signature: signature})
+	signature, err := u.signer.Sign(request)
+	return &gatewaypb.SignedCommitStatusRequest{Request: request, Signature: signature}, err
 }
 
 // returned reads the contract's answer out of a transaction.
-func returned(t testing.TB, tx *commonpb.Envelope) string {
+func returned(tx *commonpb.Envelope) (string, error) {
 	var payload commonpb.Payload
 	var body peerpb.Transaction
 	var action peerpb.ChaincodeActionPayload
 	var response peerpb.ProposalResponsePayload
 	var result peerpb.ChaincodeAction
-	assert.NoError(t, proto.Unmarshal(tx.Payload, &payload))
-	assert.NoError(t, proto.Unmarshal(payload.Data, &body))
-	assert.NoError(t, proto.Unmarshal(body.Actions[0].Payload, &action))
-	assert.NoError(t, proto.Unmarshal(action.Action.ProposalResponsePayload, &response))
-	assert.NoError(t, proto.Unmarshal(response.Extension, &result))
-	return string(result.GetResponse().GetPayload())
+	var err error
+	read := func(raw []byte, into proto.Message) {
+		if err == nil {
+			err = proto.Unmarshal(raw, into)
+		}
+	}
+	read(tx.Payload, &payload)
+	read(payload.Data, &body)
+	if err == nil && len(body.Actions) != 1 {
+		err = fmt.Errorf("a transaction with %d actions", len(body.Actions))
+	}
+	if err != nil {
+		return "", err
+	}
+	read(body.Actions[0].Payload, &action)
+	read(action.GetAction().GetProposalResponsePayload(), &response)
+	read(response.Extension, &result)
+	return string(result.GetResponse().GetPayload()), err
 }
 
 // history collects operations from many clients.
 type history struct {
 	start time.Time
 	stop  atomic.Bool
+	begun atomic.Int64 // operations
 	mu    sync.Mutex
 	ops   []porcupine.Operation
 	fates [3]int
@@ -152,26 +175,38 @@ func (h *history) record(client int, c call, began time.Time, read string, f fat
 
 const (
 	linearClients = 6
-	linearKeys    = 10
+	linearKeys    = 10 // that are used at one time
+	// linearPerKey is how many operations a key has on average until others take its place: the search for an order of those on
+	// one key grows with how many there are.
+	linearPerKey = 40
 	// linearPause follows an operation of unknown end: each of them may be anywhere in the order
 	// ever after, so that many of them on one key make the search for an order endless.
 	linearPause = 500 * time.Millisecond
 )
 
-// client works until it is told to stop; after an error it goes to the next peer.
-func (h *history) client(u *user, number int, gateways []gatewaypb.GatewayClient) {
+// key is one of those that are used now.
+func (h *history) key(random *rand.Rand) string {
+	before := (h.begun.Add(1) - 1) / (linearKeys * linearPerKey) // sets of keys that are used no more
+	return fmt.Sprint("key", linearKeys*before+random.Int64N(linearKeys))
+}
+
+// client works until it is told to stop; where an operation does not happen it goes to the next peer.
+func (h *history) client(u *user, number int, gateways []gatewaypb.GatewayClient) error {
 	random := rand.New(rand.NewPCG(1, uint64(number)))
 	at := number
 	for i := 0; !h.stop.Load(); i++ {
-		c := call{kind: []string{opPut, opGet, opUpdate}[random.IntN(3)], key: fmt.Sprint("key", random.IntN(linearKeys)), value: fmt.Sprintf("%d/%d", number, i)}
+		c := call{kind: []string{opPut, opGet, opUpdate}[random.IntN(3)], key: h.key(random), value: fmt.Sprintf("%d/%d", number, i)}
 		args := []string{c.kind, c.key, c.value}
 		if c.kind == opGet {
 			args = args[:2]
 		}
 		ctx, cancel := context.WithTimeout(u.ctx, 5*time.Second)
 		began := time.Now()
-		read, f := u.attempt(ctx, gateways[at%len(gateways)], args...)
+		read, f, err := u.attempt(ctx, gateways[at%len(gateways)], args...)
 		cancel()
+		if err != nil {
+			return err
+		}
 		h.record(number, c, began, read, f)
 		// Also where a gateway endorses nothing: clients that all stay with a dead one say nothing of the others.
 		if f != happened {
@@ -183,6 +218,7 @@ func (h *history) client(u *user, number int, gateways []gatewaypb.GatewayClient
 		// Others get a turn: the search for an order grows with what overlaps.
 		time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
 	}
+	return nil
 }
 
 // TestLinearizable: what clients of several peers see of a few keys fits one order of all operations,
@@ -205,12 +241,12 @@ func linearizable(t *testing.T, options ...string) {
 		g.awaitLog(peer, "is connected") // the chaincode
 	}
 	h := &history{start: time.Now()}
-	var clients sync.WaitGroup
+	var clients errgroup.Group
 	for number := range linearClients {
-		clients.Go(func() { h.client(u, number, gateways) })
+		clients.Go(func() error { return h.client(u, number, gateways) })
 	}
-	end := sync.OnceFunc(func() { h.stop.Store(true); clients.Wait() })
-	defer end()
+	end := sync.OnceValue(func() error { h.stop.Store(true); return clients.Wait() })
+	defer func() { _ = end() }()
 	g.progress("peer0-org2", 50)
 	for range *linearRounds {
 		for _, victim := range []string{"leader", "peer0-org1", "leader", "peer0-org2", "orderer2"} {
@@ -228,7 +264,7 @@ func linearizable(t *testing.T, options ...string) {
 			g.progress(witness, 20)
 		}
 	}
-	end()
+	require.NoError(t, end())
 	t.Logf("%d operations: %d happened, %d failed, %d may have happened", len(h.ops), h.fates[happened], h.fates[failed], h.fates[unknown])
 	require.Positive(t, h.fates[happened])
 	assert.Equal(t, porcupine.Ok, porcupine.CheckOperationsTimeout(register, h.ops, patience))

@@ -23,7 +23,8 @@ func TestTheOnlyTransactionOfAQuietChannel(t *testing.T) {
 	ctx, cancel := context.WithTimeout(u.ctx, patience)
 	defer cancel()
 	began := time.Now()
-	_, f := u.attempt(ctx, gateway, opPut, "key", "value")
+	_, f, err := u.attempt(ctx, gateway, opPut, "key", "value")
+	require.NoError(t, err)
 	require.Equal(t, happened, f)
 	t.Logf("told after %s", time.Since(began))
 }

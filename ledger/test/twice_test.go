@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -57,45 +58,48 @@ func (u *user) dial(node string) *grpc.ClientConn {
 	return conn
 }
 
-func (u *user) marshal(m proto.Message) []byte {
-	raw, err := proto.Marshal(m)
-	require.NoError(u.g.t, err)
-	return raw
-}
-
 // proposal is a signed call of the kv chaincode, and its transaction id.
-func (u *user) proposal(args ...string) (*peerpb.SignedProposal, string) {
-	t := u.g.t
+func (u *user) proposal(args ...string) (*peerpb.SignedProposal, string, error) {
 	nonce, err := protoutil.NewNonce()
-	require.NoError(t, err)
+	if err != nil {
+		return nil, "", err
+	}
+	marshal := func(m proto.Message) []byte {
+		raw, wrong := proto.Marshal(m)
+		err = errors.Join(err, wrong)
+		return raw
+	}
 	id := protoutil.TxID(nonce, u.signer.Serialized())
 	cc := &peerpb.ChaincodeID{Name: "kv"}
 	input := &peerpb.ChaincodeInput{}
 	for _, a := range args {
 		input.Args = append(input.Args, []byte(a))
 	}
-	proposal := u.marshal(&peerpb.Proposal{
-		Header: u.marshal(&commonpb.Header{
-			ChannelHeader: u.marshal(&commonpb.ChannelHeader{
+	proposal := marshal(&peerpb.Proposal{
+		Header: marshal(&commonpb.Header{
+			ChannelHeader: marshal(&commonpb.ChannelHeader{
 				Type: int32(commonpb.HeaderType_ENDORSER_TRANSACTION), ChannelId: u.g.file.Channels[0], TxId: id, Timestamp: timestamppb.Now(),
-				Extension: u.marshal(&peerpb.ChaincodeHeaderExtension{ChaincodeId: cc}),
+				Extension: marshal(&peerpb.ChaincodeHeaderExtension{ChaincodeId: cc}),
 			}),
-			SignatureHeader: u.marshal(&commonpb.SignatureHeader{Creator: u.signer.Serialized(), Nonce: nonce}),
+			SignatureHeader: marshal(&commonpb.SignatureHeader{Creator: u.signer.Serialized(), Nonce: nonce}),
 		}),
-		Payload: u.marshal(&peerpb.ChaincodeProposalPayload{
-			Input: u.marshal(&peerpb.ChaincodeInvocationSpec{ChaincodeSpec: &peerpb.ChaincodeSpec{ChaincodeId: cc, Input: input}}),
+		Payload: marshal(&peerpb.ChaincodeProposalPayload{
+			Input: marshal(&peerpb.ChaincodeInvocationSpec{ChaincodeSpec: &peerpb.ChaincodeSpec{ChaincodeId: cc, Input: input}}),
 		}),
 	})
+	if err != nil {
+		return nil, "", err
+	}
 	sig, err := u.signer.Sign(proposal)
-	require.NoError(t, err)
-	return &peerpb.SignedProposal{ProposalBytes: proposal, Signature: sig}, id
+	return &peerpb.SignedProposal{ProposalBytes: proposal, Signature: sig}, id, err
 }
 
 // endorsed is a signed transaction of the kv chaincode, ready to be ordered.
 func (u *user) endorsed(gateway gatewaypb.GatewayClient, args ...string) (*commonpb.Envelope, string) {
 	t := u.g.t
 	t.Helper()
-	proposal, id := u.proposal(args...)
+	proposal, id, err := u.proposal(args...)
+	require.NoError(t, err)
 	answer, err := gateway.Endorse(u.ctx, &gatewaypb.EndorseRequest{TransactionId: id, ChannelId: u.g.file.Channels[0], ProposedTransaction: proposal})
 	require.NoError(t, err)
 	env := answer.PreparedTransaction
