@@ -2,8 +2,9 @@ package test
 
 import (
 	"crypto/tls"
-	"hash/fnv"
 	"net"
+	"os"
+	"regexp"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
@@ -124,18 +126,25 @@ var lies = map[string]struct {
 	},
 }
 
-// firstFollowed is the orderer that a peer asks first (package follow).
-func (g *grid) firstFollowed(peer string) string {
-	addresses := map[string]string{}
-	var sorted []string
-	for _, name := range g.named("orderer") {
-		addresses[g.node(name).Address] = name
-		sorted = append(sorted, g.node(name).Address)
-	}
-	slices.Sort(sorted)
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(peer))
-	return addresses[sorted[int(h.Sum32()&0xffff)%len(sorted)]]
+// asked is what a peer logs first of an orderer: that it follows it, or why not.
+var asked = regexp.MustCompile(`\] (?:Following )?orderer (\S+:\d+)(?: from|:) `)
+
+// firstFollowed is the orderer that a peer asked first when it started, and will again at its next start.
+func (g *grid) firstFollowed(peer string) (orderer string) {
+	g.t.Helper()
+	var address string
+	g.eventually(peer+" says whom it follows", func() bool {
+		log, err := os.ReadFile(g.path(g.node(peer).Log))
+		found := asked.FindSubmatch(log)
+		if err != nil || found == nil {
+			return false
+		}
+		address = string(found[1])
+		return true
+	})
+	at := slices.IndexFunc(g.file.Nodes, func(n network.Node) bool { return n.Address == address })
+	require.GreaterOrEqual(g.t, at, 0, address)
+	return g.file.Nodes[at].Name
 }
 
 // replace has a liar serve in the place of an orderer.
