@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,43 +50,85 @@ func TestARevokedClientIsRefusedFromOnePlaceOn(t *testing.T) {
 	t.Logf("told %d, ledger: %v", len(told), report.Codes)
 }
 
-// TestWhatARevokedClientHasUnderWayDoesNotCount: what an orderer has let in may come into the order after the configuration,
-// and is then checked again. All waits at the sequencer, which stands still, until the orderer has let it in.
+// TestWhatARevokedClientHasUnderWayDoesNotCount: what an orderer has let in would come into the order after the configuration,
+// and is checked again: there, or before it is proposed. All waits for those who order with it, which stand still, until that
+// orderer has let it in.
 func TestWhatARevokedClientHasUnderWayDoesNotCount(t *testing.T) {
-	g := newGrid(t, "--consenter", "sequencer", "--orderers", "1", "--peers-per-org", "1", "--chaincode", kv)
+	for consenter, c := range map[string]struct {
+		orderers string
+		door     func(*grid) string // the orderer that lets all in
+		leftOut  func(g *grid, door string, answers []*ordererpb.BroadcastResponse) int
+	}{
+		"sequencer": {"1", func(*grid) string { return "orderer1" }, func(g *grid, door string, _ []*ordererpb.BroadcastResponse) int {
+			raw, err := os.ReadFile(g.path(g.node(door).Log))
+			require.NoError(g.t, err)
+			return bytes.Count(raw, []byte("is left out of block"))
+		}},
+		"bft": {"4", (*grid).primary, func(_ *grid, _ string, answers []*ordererpb.BroadcastResponse) (n int) {
+			for _, answer := range answers {
+				if strings.Contains(answer.Info, "a configuration that came first does not allow the transaction") {
+					n++
+				}
+			}
+			return n
+		}},
+	} {
+		t.Run(consenter, func(t *testing.T) {
+			g := newGrid(t, "--consenter", consenter, "--orderers", c.orderers, "--peers-per-org", "1", "--chaincode", kv)
+			told := g.commits("--chaincode", "kv", "--value-size", "100")
+			certificate := g.path(g.file.Clients[0].Cert)
+			envelopes := g.beforeRevocation(certificate, 20)
+			n := len(envelopes) - 1
+			door := c.door(g)
+			beside := slices.DeleteFunc(append(g.named("orderer"), g.named("broker")...), func(name string) bool { return name == door })
+			for _, name := range beside {
+				require.NoError(t, g.nodes[name].cmd.Process.Signal(syscall.SIGSTOP))
+			}
+			u := g.user()
+			stream, err := ordererpb.NewAtomicBroadcastClient(u.dial(door)).Broadcast(u.ctx)
+			require.NoError(t, err)
+			for _, env := range envelopes {
+				require.NoError(t, stream.Send(env))
+			}
+			g.eventually("all are let in, and none is answered", func() bool {
+				return g.counter(door, "qioi_orderer_queue_depth", `queue="answers"`) == float64(len(envelopes))
+			})
+			for _, name := range beside {
+				require.NoError(t, g.nodes[name].cmd.Process.Signal(syscall.SIGCONT))
+			}
+			var answers []*ordererpb.BroadcastResponse
+			for range envelopes {
+				answer, err := stream.Recv()
+				require.NoError(t, err)
+				answers = append(answers, answer)
+			}
+			assert.Equal(t, commonpb.Status_SUCCESS, answers[0].Status, answers[0].Info)
+			g.eventually("all but the configuration are left out", func() bool { return c.leftOut(g, door, answers) == n })
+			earlier, later := g.verdictsAround(g.agree(told), certificate)
+			assert.NotZero(t, earlier["VALID"], "%v", earlier)
+			assert.Empty(t, later)
+		})
+	}
+}
+
+// beforeRevocation is the configuration that revokes the first client's certificate, and n transactions of that client's to come
+// after it.
+func (g *grid) beforeRevocation(certificate string, n int) []*commonpb.Envelope {
+	g.t.Helper()
 	u := g.user()
-	gateway := gatewaypb.NewGatewayClient(u.dial("peer0-org1"))
-	told := g.commits("--chaincode", "kv", "--value-size", "100")
-	certificate, update := g.path(g.file.Clients[0].Cert), g.path("revoke.update")
+	update := g.path("revoke.update")
 	g.config("revoke", "--msp-id", g.file.Clients[0].MSPID, "--out", update, certificate)
 	raw, err := os.ReadFile(update)
-	require.NoError(t, err)
+	require.NoError(g.t, err)
 	config, _, err := protoutil.NewEnvelope(commonpb.HeaderType_CONFIG_UPDATE, g.file.Channels[0], u.signer, nil, raw)
-	require.NoError(t, err)
-	const n = 20
+	require.NoError(g.t, err)
 	envelopes := []*commonpb.Envelope{config}
+	gateway := gatewaypb.NewGatewayClient(u.dial("peer0-org1"))
 	for i := range n {
 		env, _ := u.endorsed(gateway, "put", fmt.Sprint("key", i), "value")
 		envelopes = append(envelopes, env)
 	}
-	sequencer := g.nodes["sequencer1"].cmd.Process
-	require.NoError(t, sequencer.Signal(syscall.SIGSTOP))
-	stream, err := ordererpb.NewAtomicBroadcastClient(u.dial("orderer1")).Broadcast(u.ctx)
-	require.NoError(t, err)
-	for _, env := range envelopes {
-		require.NoError(t, stream.Send(env))
-	}
-	g.eventually("all are let in, and none is answered", func() bool {
-		return g.counter("orderer1", "qioi_orderer_queue_depth", `queue="answers"`) == n+1
-	})
-	require.NoError(t, sequencer.Signal(syscall.SIGCONT))
-	g.eventually("all are left out", func() bool {
-		raw, err := os.ReadFile(g.path(g.node("orderer1").Log))
-		return assert.NoError(t, err) && bytes.Count(raw, []byte("is left out of block")) == n
-	})
-	earlier, later := g.verdictsAround(g.agree(told), certificate)
-	assert.NotZero(t, earlier["VALID"], "%v", earlier)
-	assert.Empty(t, later)
+	return envelopes
 }
 
 // verdictsAround counts the verdicts on the transactions of a certificate's client in the chain of stopped peers: on those
