@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
@@ -148,24 +148,28 @@ func BenchmarkThroughput(b *testing.B) {
 	for b.Loop() {
 		start := time.Now()
 		cpu := cpuOf()
-		var wg sync.WaitGroup
+		var group errgroup.Group
 		for _, own := range envelopes {
 			stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(leader)).Broadcast(context.Background())
 			require.NoError(b, err)
-			wg.Go(func() {
+			group.Go(func() error {
 				for _, env := range own {
-					require.NoError(b, stream.Send(env))
+					if err := stream.Send(env); err != nil {
+						return err
+					}
 				}
+				return nil
 			})
-			wg.Go(func() {
+			group.Go(func() error {
 				for range own {
-					r, err := stream.Recv()
-					require.NoError(b, err)
-					require.Equal(b, commonpb.Status_SUCCESS, r.Status, r.Info)
+					if r, err := stream.Recv(); err != nil || r.Status != commonpb.Status_SUCCESS {
+						return fmt.Errorf("answer %v, error %v", r, err)
+					}
 				}
+				return nil
 			})
 		}
-		wg.Wait()
+		require.NoError(b, group.Wait())
 		b.ReportMetric(clients*each/time.Since(start).Seconds(), "tx/s")
 		b.ReportMetric(float64((cpuOf()-cpu).Microseconds())/(clients*each), "client-cpu-us/tx")
 	}

@@ -193,25 +193,37 @@ func (c *testCluster) logFile(i int) *os.File {
 }
 
 func (c *testCluster) conn(i int) *grpc.ClientConn {
+	c.t.Helper()
+	conn, err := c.dial(i)
+	require.NoError(c.t, err)
+	return conn
+}
+
+// dial is conn for clients that are goroutines of their own.
+func (c *testCluster) dial(i int) (*grpc.ClientConn, error) {
 	address := c.node(i).Address
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if conn := c.conns[address]; conn != nil {
-		return conn
+		return conn, nil
 	}
 	creds := insecure.NewCredentials()
 	if c.file.TLS {
 		ca, err := os.ReadFile(filepath.Join(c.dir, c.file.TLSCA["OrdererMSP"]))
-		require.NoError(c.t, err)
+		if err != nil {
+			return nil, err
+		}
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(ca)
 		creds = credentials.NewTLS(&tls.Config{RootCAs: pool})
 	}
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(100<<20)))
-	require.NoError(c.t, err)
+	if err != nil {
+		return nil, err
+	}
 	c.t.Cleanup(func() { _ = conn.Close() })
 	c.conns[address] = conn
-	return conn
+	return conn, nil
 }
 
 // message is a client's envelope with a text of its own.
@@ -240,7 +252,11 @@ func (c *testCluster) broadcast(ctx context.Context, i int, env *commonpb.Envelo
 func (c *testCluster) answer(
 	ctx context.Context, i int, env *commonpb.Envelope, options ...grpc.CallOption,
 ) (*ordererpb.BroadcastResponse, error) {
-	stream, err := ordererpb.NewAtomicBroadcastClient(c.conn(i)).Broadcast(ctx, options...)
+	conn, err := c.dial(i)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := ordererpb.NewAtomicBroadcastClient(conn).Broadcast(ctx, options...)
 	if err != nil {
 		return nil, err
 	}
@@ -266,11 +282,27 @@ func (c *testCluster) order(env *commonpb.Envelope) {
 // orderAt has one orderer order a message; it may still be starting, or wait for a leader.
 func (c *testCluster) orderAt(i int, text string) {
 	c.t.Helper()
-	env := c.message(ch, text)
-	require.Eventually(c.t, func() bool {
-		r, err := c.broadcast(context.Background(), i, env)
-		return err == nil && r.Status == commonpb.Status_SUCCESS
-	}, patience, 10*time.Millisecond)
+	require.NoError(c.t, c.ordersAt(i, text))
+}
+
+// ordersAt is orderAt for clients that are goroutines of their own.
+func (c *testCluster) ordersAt(i int, text string) error {
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_MESSAGE, ch, c.client, nil, []byte(text))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		r, err := c.broadcast(ctx, i, env)
+		switch {
+		case err == nil && r.Status == commonpb.Status_SUCCESS:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("%s is not ordered: answer %v, error %v", text, r, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func (c *testCluster) orderers() int {

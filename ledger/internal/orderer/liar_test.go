@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus"
@@ -268,13 +268,13 @@ func TestALeaderThatIsLate(t *testing.T) {
 		end[i], _ = c.spawnProcess(i, env)
 	}
 	var told []string
-	var clients sync.WaitGroup
+	var clients errgroup.Group
 	for n := range 24 {
 		text := fmt.Sprint("tx", n)
 		told = append(told, text)
-		clients.Go(func() { c.orderAt(1+n%3, text) })
+		clients.Go(func() error { return c.ordersAt(1+n%3, text) })
 	}
-	clients.Wait()
+	require.NoError(t, clients.Wait())
 	require.Positive(t, c.confessed(file)[comesLate])
 	c.endAlike([]int{1, 2, 3}, told, end)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/channelconfig"
@@ -88,15 +89,18 @@ func limitsChange(t *testing.T, consenter string, seen *widest) {
 	c.orderAt(3, "after")
 	stop()
 	c.start(3)
-	var group sync.WaitGroup
+	var clients errgroup.Group
 	for client := range 24 {
-		group.Go(func() {
+		clients.Go(func() error {
 			for n := range 3 {
-				c.orderAt(client%4, fmt.Sprintf("client %d, %d", client, n))
+				if err := c.ordersAt(client%4, fmt.Sprintf("client %d, %d", client, n)); err != nil {
+					return err
+				}
 			}
+			return nil
 		})
 	}
-	group.Wait()
+	require.NoError(t, clients.Wait())
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	assert.True(t, seen.configured)
