@@ -144,9 +144,15 @@ func (c *testCluster) silentAt(i int) (accepted <-chan struct{}, end func()) {
 	listener, err := net.Listen("tcp", c.node(i).Address)
 	require.NoError(c.t, err)
 	first := make(chan struct{})
+	told := sync.OnceFunc(func() { close(first) })
+	return first, c.hold(listener, func(net.Conn) { told() })
+}
+
+// hold accepts connections, greets each beside the others, and keeps them until end.
+func (c *testCluster) hold(listener net.Listener, greet func(net.Conn)) (end func()) {
+	c.t.Helper()
 	var accepting sync.WaitGroup
 	accepting.Go(func() {
-		told := sync.OnceFunc(func() { close(first) })
 		var held []net.Conn
 		for {
 			conn, err := listener.Accept()
@@ -154,7 +160,7 @@ func (c *testCluster) silentAt(i int) (accepted <-chan struct{}, end func()) {
 				break
 			}
 			held = append(held, conn)
-			told()
+			accepting.Go(func() { greet(conn) })
 		}
 		for _, conn := range held {
 			_ = conn.Close()
@@ -165,7 +171,7 @@ func (c *testCluster) silentAt(i int) (accepted <-chan struct{}, end func()) {
 		accepting.Wait()
 	})
 	c.t.Cleanup(end)
-	return first, end
+	return end
 }
 
 // standsStill stops all threads of a process.

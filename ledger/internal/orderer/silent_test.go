@@ -3,6 +3,7 @@ package orderer
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -24,17 +25,7 @@ func (c *testCluster) muteAt(i int) {
 	require.NoError(c.t, err)
 	l, err := tls.Listen("tcp", c.node(i).Address, &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
 	require.NoError(c.t, err)
-	c.t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.t.Cleanup(func() { _ = conn.Close() })
-			go func() { _ = conn.(*tls.Conn).Handshake() }()
-		}
-	}()
+	c.hold(l, func(conn net.Conn) { _ = conn.(*tls.Conn).Handshake() })
 }
 
 // TestAFollowerTellsOfMuteSources that end the handshake and say nothing more.
