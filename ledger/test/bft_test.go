@@ -43,7 +43,7 @@ func TestReplicasUnderLoad(t *testing.T) {
 				require.NoError(t, frozen.Signal(syscall.SIGCONT))
 				g.together()
 			}
-			view := int(g.counter(g.primary(), "consensus_BFT_view"))
+			view := int(g.surely(g.primary(), "consensus_BFT_view"))
 			for _, orderer := range g.named("orderer") {
 				g.awaitLog(orderer, fmt.Sprintf("view %d: %d leads", view, view%4+1))
 			}
@@ -61,7 +61,7 @@ func (g *grid) together() {
 	g.t.Helper()
 	most := 0.0
 	for _, orderer := range g.named("orderer") {
-		most = max(most, g.counter(orderer, "consensus_BFT_applied"))
+		most = max(most, g.surely(orderer, "consensus_BFT_applied"))
 	}
 	for _, orderer := range g.named("orderer") {
 		g.eventually(orderer+" has what the others have", func() bool { return g.counter(orderer, "consensus_BFT_applied") >= most })
@@ -75,10 +75,11 @@ func (g *grid) primary() (name string) {
 	g.eventually("all replicas are in one view, and it has begun", func() bool {
 		views := map[float64]bool{}
 		for _, orderer := range g.named("orderer") {
-			if g.nodes[orderer] == nil || g.counter(orderer, "consensus_BFT_active") != 1 {
+			view, answers := g.sample(orderer, "consensus_BFT_view")
+			if g.nodes[orderer] == nil || g.counter(orderer, "consensus_BFT_active") != 1 || !answers {
 				return false
 			}
-			views[g.counter(orderer, "consensus_BFT_view")] = true
+			views[view] = true
 		}
 		for view := range views {
 			at := slices.IndexFunc(g.file.Nodes, func(n network.Node) bool { return n.Address == members[int(view)%len(members)] })
