@@ -129,7 +129,8 @@ var lies = map[string]struct {
 // asked is what a peer logs first of an orderer: that it follows it, or why not.
 var asked = regexp.MustCompile(`\] (?:Following )?orderer (\S+:\d+)(?: from|:) `)
 
-// firstFollowed is the orderer that a peer asked first when it started, and will again at its next start.
+// firstFollowed is the orderer that a peer asked first when it started, and will again at its next start. It says so once
+// something was ordered.
 func (g *grid) firstFollowed(peer string) (orderer string) {
 	g.t.Helper()
 	var address string
