@@ -7,15 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -24,60 +20,16 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/qioi/qioi/ledger/internal/blockfile"
-	"github.com/qioi/qioi/ledger/internal/channelconfig"
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
 	"github.com/qioi/qioi/ledger/internal/nodeconfig"
 	"github.com/qioi/qioi/ledger/internal/porttest"
-	"github.com/qioi/qioi/ledger/internal/processtest"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/internal/setup"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/streampb"
 )
-
-// The test binary is the orderer as well, so that tests can SIGKILL a real process.
-const processEnv = "QIOI_TEST_ORDERER"
-
-func TestMain(m *testing.M) {
-	if config := os.Getenv(processEnv); config != "" {
-		switch os.Getenv(liarEnv) {
-		case "":
-		case isLate:
-			kinds[channelconfig.BFT] = &late
-		default:
-			kinds[channelconfig.BFT], kinds[channelconfig.Zyzzyva] = &lying, &lyingByZyzzyva
-		}
-		if err := runProcess(config); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if args := os.Getenv(sequencerEnv); args != "" {
-		if err := runSequencer(args); err != nil {
-			fmt.Fprintln(os.Stderr, "Error:", err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-func runProcess(config string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	cfg, err := nodeconfig.Load(config, nodeconfig.RoleOrderer)
-	if err != nil {
-		return err
-	}
-	node, err := Open(cfg)
-	if err != nil {
-		return err
-	}
-	return node.Run(ctx)
-}
 
 // patience ends a test that has failed. No host is so slow that what must come takes as long.
 const patience = 2 * time.Minute
@@ -151,45 +103,6 @@ func (c *testCluster) startNode(i int) (node *Node, stop func()) {
 	}
 	c.t.Cleanup(stop)
 	return node, stop
-}
-
-// spawn runs an orderer as a process of its own; end sends it a signal and waits.
-func (c *testCluster) spawn(i int) (end func(os.Signal)) {
-	c.t.Helper()
-	end, _ = c.spawnProcess(i, nil)
-	return end
-}
-
-// spawnProcess says which process it is as well, and gives it more of an environment.
-func (c *testCluster) spawnProcess(i int, env []string) (end func(os.Signal), pid int) {
-	c.t.Helper()
-	return c.spawnAs(i, append([]string{processEnv + "=" + c.config(i)}, env...))
-}
-
-// spawnAs runs this test binary as a node. One that something else ends than the signal has failed.
-func (c *testCluster) spawnAs(i int, env []string) (end func(os.Signal), pid int) {
-	c.t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Dir, cmd.Env, cmd.Stderr = c.dir, append(os.Environ(), env...), c.logFile(i)
-	cmd.SysProcAttr = processtest.Mortal()
-	require.NoError(c.t, cmd.Start())
-	ended := false
-	end = func(sig os.Signal) {
-		if ended {
-			return
-		}
-		ended = true
-		assert.NoError(c.t, processtest.End(cmd, sig, cmd.Wait), c.node(i).Name)
-	}
-	c.t.Cleanup(func() { end(syscall.SIGKILL) })
-	return end, cmd.Process.Pid
-}
-
-func (c *testCluster) logFile(i int) *os.File {
-	f, err := os.OpenFile(filepath.Join(c.dir, c.node(i).Log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	require.NoError(c.t, err)
-	c.t.Cleanup(func() { _ = f.Close() })
-	return f
 }
 
 func (c *testCluster) conn(i int) *grpc.ClientConn {
