@@ -90,6 +90,7 @@ class Cluster:
         self._units = units
         self._clock = clock
         self._layout: Layout | None = None
+        self._search = threading.Thread()  # for the layout; none yet
         self._lock = threading.Lock()
         self._objects: Mapping[str, Object] = {}
         self._unread: dict[str, str] = {}  # by uid: why a pod is left out
@@ -109,8 +110,16 @@ class Cluster:
         self.pods.start()
 
     def view(self) -> View:
-        """Give the current view: the same object while nothing changes, and nothing is looked at anew."""
+        """Give the current view: the same object while nothing changes."""
+        if self._layout is None and self._pods and not self._search.is_alive():
+            self._search = threading.Thread(target=self._look_again, name="qioi-kubepods", daemon=True)
+            self._search.start()
         return self._view
+
+    def _look_again(self) -> None:
+        """Look whether the kubelet has made its groups since; what names their units over D-Bus may take its time."""
+        with self._lock:
+            self._refresh()
 
     def objects_by_uid(self) -> Mapping[str, Object]:
         """Give all of this node's pods as the API shows them, also those that are no part of a ledger."""

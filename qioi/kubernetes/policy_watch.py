@@ -148,31 +148,41 @@ class PolicyWatch:
         with self._lock:
             if problem is None:
                 self._listed, self._listed_at, self._is_gone = listed, asked_at, False
-            self._note_missing(missing, asked_at)
+            outlived = self._note_missing(missing, asked_at)
             meaning = "policies count as deleted" if self._is_gone else STAYS
             self._problem = problem and outdated(problem, meaning)
             self._say()
+        for reflector in outlived:
+            reflector.stop()
         if problem is not None:
             return wait
         self._synced.set()
         return None
 
-    def _note_missing(self, missing: bool, now: float) -> None:
-        """Take in whether the server says that there is no such kind, and drop all policies once that has lasted."""
+    def _note_missing(self, missing: bool, now: float) -> Iterable[Reflector]:
+        """Take in whether the server says that there is no such kind. Once that has lasted, drop all policies.
+
+        Give the reflectors of these: they would go on with them where there is such a kind again.
+        """
         if not missing:
             self._missing_since = None
-            return
+            return ()
         if self._missing_since is None:
             self._missing_since = now
-        if now - self._missing_since >= MISSING:
-            self._is_gone, self._listed, self._copies = True, {}, {}
+        if self._is_gone or now - self._missing_since < MISSING or self._stop.is_set():
+            return ()
+        before = self._followed
+        self._is_gone, self._listed, self._copies = True, {}, {}
+        self._followed = {name: self._reflector(name) for name in before}
+        for reflector in self._followed.values():
+            reflector.start()
+        return before.values()
 
     def _take(self, namespace: str, objects: Mapping[str, Object]) -> None:
         """Take over a namespace's policies from its reflector, which may also only have a problem to tell."""
         with self._lock:
             reflector = self._followed.get(namespace)
-            outlived = self._is_gone and reflector is not None and reflector.problem is not None
-            if reflector is not None and reflector.is_listed and not outlived:
+            if reflector is not None and reflector.is_listed:
                 self._copies[namespace] = objects
             self._say()
 

@@ -153,6 +153,8 @@ class Resizer:
             state, words = self._states.of(one.uid), "%s/%s: request: not restored yet"
             if state.kept:
                 words = "%s/%s: request: restored, but not in force yet"
+            elif state.restored:
+                words = "%s/%s: request: restored, but its annotation is still there"
             if not state.foreign:
                 log.warning(f"{words}: the next start sees to it, or `kubectl qioi restore`", one.namespace, one.name)
 

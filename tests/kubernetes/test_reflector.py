@@ -23,6 +23,7 @@ from qioi.kubernetes.reflector import Reflector
 PATH = "/api/v1/pods"
 LIST = {"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"namespace": "a", "name": "b", "uid": "c"}}]}
 GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+NONE = {"metadata": {"resourceVersion": "9"}, "items": []}
 GONE_LINE = json.dumps(GONE).encode() + b"\n"
 
 
@@ -307,12 +308,14 @@ def test_policies_go_with_their_kind_once_that_is_gone_for_long(
         monkeypatch.setattr(qioi.kubernetes.policy_watch, name, value)
     for name, value in (("LEAST", 0.01), ("EACH", 0.0), ("MISSING", lasting)):
         monkeypatch.setattr(qioi.kubernetes.policy_watch, name, value)
-    gone = threading.Event()
+    gone, lagging = threading.Event(), threading.Event()
 
     class Answer(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if gone.is_set():
                 self.answer({"message": "the server could not find the requested resource"}, 404)
+            elif lagging.is_set():
+                self.answer(*(({"message": "not yet"}, 503) if "/namespaces/" in self.path else (NONE,)))
             elif "watch=true" in self.path:
                 self.send_response(200)
                 self.end_headers()
@@ -328,12 +331,17 @@ def test_policies_go_with_their_kind_once_that_is_gone_for_long(
         watch.follow({"a"})
         until(lambda: told[-1:] == [(1, {"a"})])
         gone.set()
-        for verb in ("list", "watch"):
-            until(lambda verb=verb: api.requests[verb, "404"] > 3)
+        until(lambda: api.requests["list", "404"] > 6)
         until(lambda: told[-1][0] == kept and meaning in str(watch.problem))
-        before = api.requests["watch", "404"]
-        until(lambda: api.requests["watch", "404"] > before + 3)  # what the stream before has shown does not come back
+        before = api.requests["list", "404"]
+        until(lambda: api.requests["list", "404"] > before + 3)  # what the stream before has shown does not come back
         assert {count for count, _ in told[-3:]} == {kept}
+        if not kept:  # nor where there is such a kind again, and not yet at each place
+            lagging.set()
+            gone.clear()
+            until(lambda: api.requests["list", "503"] > 3 and "not yet" in str(watch.problem))
+            assert {count for count, _ in told[-3:]} == {0}
+            lagging.clear()
         gone.clear()
         until(lambda: told[-1] == (1, {"a"}) and watch.problem is None)
 
