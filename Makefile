@@ -208,7 +208,7 @@ experiments: setup spark kafka
 	@echo '== the papers'"'"' experiments (5 hours; leave the machine alone; the same again goes on after an interruption)'
 	@$(call apt,stress-ng linux-perf $(NODE) $(MARIADB) prometheus-mysqld-exporter)
 	@failed=0; trap 'exit 130' INT TERM; \
-	$(BIN)/qioi experiment run fig_8 all --standard --paper-size $(if $(FABRIC),--binaries $(FABRIC)) $(if $(wildcard $(STANDARD)/*/run.json),--resume,--output) $(STANDARD) || failed=1; \
+	$(BIN)/qioi experiment run fig_8 all --standard --paper-size $(if $(FABRIC),--binaries $(FABRIC)) $(if $(wildcard $(STANDARD)/*/run.json),--resume,--output) $(STANDARD) || [ $$? = 3 ] || failed=1; \
 	$(BIN)/qioi experiment report --excerpt docs/experiments $(STANDARD) || failed=1; \
 	exit $$failed
 

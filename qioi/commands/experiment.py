@@ -235,6 +235,7 @@ def run(
         with alone_on(directory):
             measure(plans, asked, console)
             if few := too_noisy(plans, asked.output):
+                few += f"; without its folder in {asked.output} each is measured anew"
                 console.print(f"not to be trusted, as the machine was too busy: {few}", style="red", soft_wrap=True)
                 sys.exit(TOO_NOISY)
 
@@ -373,7 +374,10 @@ def report(directories: tuple[Path, ...], excerpt: Path | None) -> None:
         parents = {folder.parent for folder in found}
         for parent in parents:
             if parent == RESULTS.resolve() or (len(found) > 1 and len(parents) == 1):
-                index_of(parent, console)
+                try:
+                    index_of(parent, console)
+                except LabError as error:
+                    problems.append(str(error))
         if problems:
             raise LabError("\n".join(problems))
 

@@ -65,4 +65,5 @@ def index_of(parent: Path, console: Console) -> None:
     """Write the index over all runs in a folder."""
     from qioi.experiment.index import write_index
 
-    console.print(f"index: {write_index(parent)}", soft_wrap=True)
+    with drawing("index", parent):
+        console.print(f"index: {write_index(parent)}", soft_wrap=True)

@@ -36,9 +36,8 @@ class Bouts(Untold):
     def start(self) -> None:
         """Start them with a bout of work."""
         self._neighbours.start()
-        thread = threading.Thread(target=self._alternate, name="bouts")
-        thread.start()
-        self._thread = thread
+        self._thread = threading.Thread(target=self._alternate, name="bouts")
+        self._thread.start()
 
     def check(self) -> None:
         """Raise if one has ended by itself, or they could not be stopped or continued."""
@@ -50,7 +49,7 @@ class Bouts(Untold):
         """Let them go on, and end them."""
         self._over.set()
         try:
-            if self._thread is not None:
+            if self._thread is not None and self._thread.ident is not None:  # it had begun before an interruption
                 self._thread.join()
         finally:  # whoever interrupts the wait wants them to end all the more
             self._neighbours.stop()

@@ -68,7 +68,8 @@ def memory(pids: Sequence[int]) -> float:
 class CellFigures:
     """One cell of one repeat. Series are in seconds since the window began; the warm-up lies below zero.
 
-    So are ``came`` and ``gone``, when neighbours did; cells of earlier versions have neither.
+    So are ``came`` and ``gone``, when neighbours did, of which early versions' cells have neither. ``early`` says
+    whether a share was raised already when they came; earlier versions' cells do not.
     """
 
     key: str
@@ -78,6 +79,7 @@ class CellFigures:
     started: float
     came: float | None = None
     gone: float | None = None
+    early: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +120,13 @@ def condense(evidence: Evidence) -> CellFigures:
     if found.figures.throughput > 0:
         metrics["ledger.ms_per_tx"] = 1000 * metrics["ledger.cores"] / found.figures.throughput
     metrics |= machine_wide(cut, traces.within(found.start, found.end), cell)
-    metrics |= speed_of_reaction(samples, roles, traces)
+    raised = raised_at(samples, roles)
+    metrics |= speed_of_reaction(raised, traces)
     metrics |= {**of_perf(evidence.profiled, roles, neighbours), **evidence.lacking}
     came, gone = (None if at is None else at - found.start for at in (traces.came, traces.gone))
     curves = series(cell, found, cut, roles, neighbours)
-    return CellFigures(cell.key, metrics, curves, neighbours.unit, found.start, came, gone)
+    early = None if traces.came is None else is_early(raised, traces.came)
+    return CellFigures(cell.key, metrics, curves, neighbours.unit, found.start, came, gone, early)
 
 
 def scheduled(cut: Window, roles: Mapping[str, Role]) -> dict[str, float]:
@@ -174,20 +178,29 @@ def machine_wide(cut: Window, looks: Sequence[Look], cell: Cell) -> dict[str, fl
     return metrics
 
 
-def speed_of_reaction(samples: Sequence[Sample], roles: Mapping[str, Role], traces: Traces) -> dict[str, float]:
+def raised_at(samples: Sequence[Sample], roles: Mapping[str, Role]) -> list[tuple[float, bool]]:
+    """Give the time of each sample, and whether a share was raised then."""
+    return [
+        (sample.time, any(sample.shares[name] > DEFAULT_SHARES for name in roles if name in sample.shares))
+        for sample in samples
+    ]
+
+
+def is_early(raised: Sequence[tuple[float, bool]], came: float) -> bool:
+    """Whether a share was raised at the last sample before the neighbours came."""
+    before = [up for at, up in raised if at < came]
+    return bool(before) and before[-1]
+
+
+def speed_of_reaction(raised: Sequence[tuple[float, bool]], traces: Traces) -> dict[str, float]:
     """Give the time from the neighbours' start to the first raised share, and from their end to the last one gone.
 
     Both are good to one sampling period, and left out where they did not happen, or a share was raised before.
     """
-    raised = [
-        (sample.time, any(sample.shares[name] > DEFAULT_SHARES for name in roles if name in sample.shares))
-        for sample in samples
-    ]
     metrics: dict[str, float] = {}
     if (came := traces.came) is not None:
-        before = [up for at, up in raised if at < came]
         first = next((at for at, up in raised if up and at >= came), None)
-        if first is not None and not (before and before[-1]):
+        if first is not None and not is_early(raised, came):
             metrics["reaction"] = first - came
     if traces.gone is not None and "reaction" in metrics and not raised[-1][1]:
         last = max(at for at, up in raised if up)

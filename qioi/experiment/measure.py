@@ -81,9 +81,9 @@ class Measurement:
             profiler = stack.enter_context(Profiler(self._groups(neighbours), timing.profile))
             self._watch(driver, sampler, neighbours, pin, daemon, profiler, tick)
             found = driver.result()
+        write_samples(self._directory / "samples.csv", sampler.samples, self._roles)
         if neighbours.names and not were_there(self._traces, found):
             raise BusyError("the load ended before the neighbours came: the machine is too busy with other work")
-        write_samples(self._directory / "samples.csv", sampler.samples, self._roles)
         figures = condense(
             Evidence(
                 cell=self._cell,

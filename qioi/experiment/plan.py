@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from qioi.experiment.errors import SpecError
@@ -70,19 +70,22 @@ class Plan:
     paper_size: bool
     smoke: bool = False
 
-    def order(self, quiet: int) -> list[list[Cell]]:
-        """Give a repeat's cells after so many quiet ones, grouped by the network that is up for them.
+    def order(self, *, backward: bool) -> list[list[Cell]]:
+        """Give a repeat's cells, grouped by the network that is up for them.
 
-        Repeats that count are in forward and backward order by turns, whatever was too noisy between them. Drift (a
-        warming machine, a growing ledger) then meets "with" and "without" alike. Where nothing is brought up
-        they are grouped by load: what a simulated cell measures of steps' cost is then of the minute of the real one.
+        Where nothing is brought up they are grouped by load: what a simulated cell measures of steps' cost is then of
+        the minute of the real one.
         """
         groups: dict[tuple[bool, str], list[Cell]] = {}
         for cell in self.cells:
             benched = cell.network.system in BENCHED
             groups.setdefault((benched, cell.load_name if benched else cell.network_name), []).append(cell)
         cells = list(groups.values())
-        return cells if quiet % 2 == 0 else [group[::-1] for group in cells[::-1]]
+        return [group[::-1] for group in cells[::-1]] if backward else cells
+
+    def is_forward(self, ran: Iterable[str]) -> bool:
+        """Whether cells, given by key as they ran, ran in the file's order."""
+        return next(iter(ran)) == self.cells[0].key
 
     def load_seed(self, repeat: int, cell: Cell) -> int:
         """Give the load's seed. All arms of a repeat have the same, so that they get the same transactions."""

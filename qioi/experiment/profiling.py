@@ -38,9 +38,8 @@ class Profiler:
         """Begin at the right time; ``at`` is in seconds since the window began."""
         if self._seconds and self._thread is None and at >= max(0.0, duration - self._seconds - LEAD):
             until = time.monotonic() + duration - at
-            thread = threading.Thread(target=self._record, args=(until,), name="profiler")
-            thread.start()
-            self._thread = thread
+            self._thread = threading.Thread(target=self._record, args=(until,), name="profiler")
+            self._thread.start()
 
     def _record(self, until: float) -> None:
         try:
@@ -82,5 +81,5 @@ class Profiler:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._thread is not None:
+        if self._thread is not None and self._thread.ident is not None:  # it had begun before an interruption
             self._thread.join()

@@ -34,6 +34,8 @@ from qioi.lab.caliper_files import digest, find_benchmark, find_configs
 from qioi.settings import documents
 
 _FAILED = ".failed"
+#: Where real Fabric's binaries stand is this machine's own, and run.json is published; what they are is the host's.
+OWN: dict[str, Any] = {"networks": {"__all__": {"binaries"}}}
 #: So many digits of a digest tell two builds apart.
 DIGITS = 12
 
@@ -94,7 +96,7 @@ class Store:
         wanted, noted = {**asked(plan), "media": dict(media), "folder": folder}, self._read()
         ours = RunDocument.model_validate({**document.model_dump(), **wanted})
         # Runs of earlier versions did not note their benchmarks, media and folder.
-        different = [key for key in wanted if key in noted and getattr(document, key) != getattr(ours, key)]
+        different = [key for key in wanted if key in noted and plainly(document, key) != plainly(ours, key)]
         if different:
             options = "its own options" + (", --dir among them" if {"media", "folder"} & {*different} else "")
             raise SpecError(
@@ -209,14 +211,15 @@ def _spoilt(file: Path, problem: str) -> SpecError:
     return SpecError([f"{file}: {problem}. Without its folder --resume measures this repeat anew"])
 
 
-def asked(plan: Plan) -> dict[str, Any]:
-    """Format a run's plan, without the folders of real Fabric's binaries; equal plans have equal text.
+def plainly(document: RunDocument, key: str) -> object:
+    """Give a part of run.json for a comparison: earlier versions kept the folders of real Fabric's binaries, too."""
+    return document.spec.model_dump(exclude=OWN) if key == "spec" else getattr(document, key)
 
-    Where the binaries stand is this machine's own, and run.json is published; what they are is a part of the host.
-    """
-    own: dict[str, Any] = {"networks": {"__all__": {"binaries"}}}
+
+def asked(plan: Plan) -> dict[str, Any]:
+    """Format a run's plan, without the folders of real Fabric's binaries; equal plans have equal text."""
     return {
-        "spec": plan.spec.model_dump(mode="json", exclude=own),
+        "spec": plan.spec.model_dump(mode="json", exclude=OWN),
         "arms": [arm.model_dump(mode="json") for arm in {cell.arm.name: cell.arm for cell in plan.cells}.values()],
         "timing": plan.cells[0].timing.model_dump(mode="json"),
         "same": plan.same,

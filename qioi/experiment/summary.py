@@ -12,6 +12,7 @@ from typing import Any
 
 from qioi.experiment.calibration import Calibration
 from qioi.experiment.condense import CellFigures
+from qioi.experiment.metrics import known_metric, metric
 from qioi.experiment.plan import Cell
 from qioi.experiment.run_files import Repeat
 from qioi.experiment.session import title
@@ -106,8 +107,7 @@ class Summary:
     @property
     def forward(self) -> int:
         """Count the repeats, of those that count, whose cells ran in the file's order: they are kept as they ran."""
-        first = self.plan.cells[0].key
-        return sum(next(iter(repeat.cells)) == first for repeat in self.counted)
+        return sum(self.plan.is_forward(repeat.cells) for repeat in self.counted)
 
     def title(self, cell: Cell, among: Sequence[Cell] = ()) -> str:
         """Name a cell by what distinguishes it from these, or from all others."""
@@ -147,11 +147,15 @@ class Summary:
         other = next(one for one in self.plan.cells if one.key == against)
         return spread(self._ratios(cell, metric, other).values())
 
-    def _ratios(self, cell: Cell, metric: str, other: Cell) -> dict[int, float]:
-        """Give a metric against another cell's, by repeat; of a repeat in which both are 0 there is none."""
-        ours, theirs = self._values(cell, metric), self._values(other, metric)
-        both = [number for number in ours if theirs.get(number) or (ours[number] and number in theirs)]
-        # Without the repeats in which the other had nothing the median would lack its largest gains.
+    def _ratios(self, cell: Cell, name: str, other: Cell) -> dict[int, float]:
+        """Give a metric against another cell's, by repeat; there is none to 0, except of a gain, which is infinite.
+
+        Without the repeats in which the other had nothing, the median would lack the largest gains. A failure where the
+        other had none is no such thing: of repeats in which neither failed there is no ratio beside it.
+        """
+        ours, theirs = self._values(cell, name), self._values(other, name)
+        gains = known_metric(name) and metric(name).better > 0
+        both = [number for number in ours if theirs.get(number) or (gains and ours[number] and number in theirs)]
         return {number: ours[number] / theirs[number] if theirs[number] else math.inf for number in both}
 
     def _values(self, cell: Cell, metric: str) -> dict[int, float]:
@@ -226,10 +230,11 @@ class Summary:
         if self._values(cell, metric):
             return False
         found = [repeat.cells[cell.key] for repeat in self.counted]
+        # With a share that was raised before, and in cells that do not say so, there is nothing to be told.
         if metric == "reaction":
-            return any(one.came is not None for one in found)
+            return any(one.came is not None and one.early is False for one in found)
         if metric == "release":
-            return any(one.gone is not None for one in found)
+            return any(one.gone is not None and one.early is False for one in found)
         # A ledger that commits has a latency; beside one that does, the lack of it is no gap in what was measured.
         return base is not None and bool(self._values(base, metric))
 

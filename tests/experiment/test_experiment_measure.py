@@ -13,7 +13,16 @@ import pytest
 from matplotlib.figure import Figure
 
 from qioi.experiment.charts import shade
-from qioi.experiment.condense import CellFigures, Evidence, Look, Traces, condense, speed_of_reaction
+from qioi.experiment.condense import (
+    CellFigures,
+    Evidence,
+    Look,
+    Traces,
+    condense,
+    is_early,
+    raised_at,
+    speed_of_reaction,
+)
 from qioi.experiment.drivers import (
     QUARTILES,
     Driven,
@@ -202,10 +211,12 @@ def test_perf_that_begins_after_the_window_is_a_matter_of_the_hour(monkeypatch: 
 def test_reaction_and_release_are_read_off_the_shares() -> None:
     samples = [sample(at, 4096 if 12 <= at < 27 else 1024) for at in range(40)]
     roles = {"peer": Role.PEER}
-    assert speed_of_reaction(samples, roles, Traces(came=10.5, gone=20.0)) == {"reaction": 1.5, "release": 6.0}
-    assert speed_of_reaction(samples[:25], roles, Traces(came=10.5, gone=20.0)) == {"reaction": 1.5}
-    assert speed_of_reaction(samples[:5], roles, Traces(came=1.0, gone=2.0)) == {}
-    assert speed_of_reaction(samples, roles, Traces(came=14.5, gone=20.0)) == {}  # raised before they came
+    raised = raised_at(samples, roles)
+    assert speed_of_reaction(raised, Traces(came=10.5, gone=20.0)) == {"reaction": 1.5, "release": 6.0}
+    assert speed_of_reaction(raised[:25], Traces(came=10.5, gone=20.0)) == {"reaction": 1.5}
+    assert speed_of_reaction(raised[:5], Traces(came=1.0, gone=2.0)) == {}
+    assert speed_of_reaction(raised, Traces(came=14.5, gone=20.0)) == {}  # raised before they came
+    assert [is_early(raised, came) for came in (9.0, 10.5, 14.5)] == [False, False, True]
 
 
 class Gone(Nobody):

@@ -59,27 +59,28 @@ def test_the_papers_own_counts_stay() -> None:
     assert not plan.same
 
 
-def test_the_order_turns_round_from_one_repeat_that_counts_to_the_next(plan: Plan) -> None:
-    first, second, third = (([cell.key for group in plan.order(n) for cell in group]) for n in range(3))
-    assert first == third == [cell.key for cell in plan.cells]
-    assert second == first[::-1]
+def test_cells_run_in_the_files_order_or_backward(plan: Plan) -> None:
+    forward, backward = ([cell.key for group in plan.order(backward=one) for cell in group] for one in (False, True))
+    assert forward == [cell.key for cell in plan.cells]
+    assert backward == forward[::-1]
+    assert (plan.is_forward(forward), plan.is_forward(backward)) == (True, False)
 
 
 def test_each_network_is_brought_up_once_a_repeat() -> None:
     plan = make_plan(catalogue.find("block_stream"), cores=2)
-    for number in (1, 2):
-        groups = plan.order(number)
+    for backward in (True, False):
+        groups = plan.order(backward=backward)
         assert [len({cell.network_name for cell in group}) for group in groups] == [1, 1]
         assert sorted(cell.key for group in groups for cell in group) == sorted(cell.key for cell in plan.cells)
 
 
 def test_a_simulated_cell_stands_beside_the_real_one_of_its_load() -> None:
     plan = make_plan(catalogue.find("rdb_fig_13"), cores=2)
-    for number, networks in ((0, ["real", "sim4", "n16"]), (1, ["n16", "sim4", "real"])):
-        groups = plan.order(number)
+    for backward, networks in ((False, ["real", "sim4", "n16"]), (True, ["n16", "sim4", "real"])):
+        groups = plan.order(backward=backward)
         assert [[cell.network_name for cell in group] for group in groups] == [networks] * len(plan.spec.loads)
         assert all(len({cell.load_name for cell in group}) == 1 for group in groups)
-    assert sorted(cell.key for group in plan.order(1) for cell in group) == sorted(cell.key for cell in plan.cells)
+    assert sorted(cell.key for group in groups for cell in group) == sorted(cell.key for cell in plan.cells)
 
 
 def test_all_arms_of_a_repeat_are_sent_the_same(plan: Plan) -> None:

@@ -168,6 +168,10 @@ def test_where_binaries_stand_is_neither_published_nor_a_part_of_the_run(
     store.begin(make_plan(with_binaries(spec, "/home/me/fabric"), 2), {}, HOST)
     assert "/home/me" not in (store.directory / "run.json").read_text()
     store.resume(make_plan(with_binaries(spec, "/opt/fabric"), 2), {}, HOST)
+    noted = json.loads((store.directory / "run.json").read_text())
+    noted["spec"]["networks"]["tiny"]["binaries"] = "/home/me/fabric"  # as runs of earlier versions
+    (store.directory / "run.json").write_text(json.dumps(noted))
+    store.resume(make_plan(with_binaries(spec, "/opt/fabric"), 2), {}, HOST)
 
 
 def of_build(digest: str, commit: str, code: str = "123") -> dict[str, Any]:

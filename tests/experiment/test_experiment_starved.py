@@ -75,11 +75,30 @@ def test_of_0_to_0_there_is_no_ratio(document: dict[str, Any], tmp_path: Path) -
     assert (none.ours, none.reached) == (None, None)
 
 
-def timed(came: float | None, gone: float | None, **metrics: float) -> dict[str, CellFigures]:
-    """Give a repeat whose protected cell has these times of its neighbours."""
+@pytest.mark.parametrize("failed", [(0.0, 0.0, 2.0), (0.0, 0.0, 0.0)])
+def test_a_failure_where_the_other_had_none_is_no_ratio(
+    document: dict[str, Any], tmp_path: Path, failed: tuple[float, ...]
+) -> None:
+    """It would be the only one, and the median: of the repeats without a failure there is none beside it."""
+    goals = [{"what": "no more failures", "metric": "failed", "arm": "qioi", "most": 1.0}]
+    rows = []
+    for count in failed:
+        cells = row(100, 50, 100)
+        for name, its in cells.items():
+            own = {"failed": count if name == "tiny.slow.qioi" else 0.0}
+            cells[name] = replace(its, metrics={**its.metrics, **own})
+        rows.append(cells)
+    (outcome,) = summarise(tmp_path, document, goals, *rows).outcomes()
+    assert (outcome.ours, outcome.reached) == (None, None)
+
+
+def timed(
+    came: float | None, gone: float | None, *, early: bool | None = False, **metrics: float
+) -> dict[str, CellFigures]:
+    """Give a repeat whose protected cell has these times of its neighbours, before whom a share was raised or not."""
     cells = row(100, 50, 100)
     its = cells["tiny.slow.qioi"]
-    cells["tiny.slow.qioi"] = replace(its, metrics={**its.metrics, **metrics}, came=came, gone=gone)
+    cells["tiny.slow.qioi"] = replace(its, metrics={**its.metrics, **metrics}, came=came, gone=gone, early=early)
     return cells
 
 
@@ -91,7 +110,9 @@ def timed(came: float | None, gone: float | None, **metrics: float) -> dict[str,
         (timed(1.0, 9.0, reaction=1.2), (True, False)),  # raised until the end
         (timed(1.0, 9.0), (False, False)),  # never raised
         (timed(1.0, None), (False, None)),  # neighbours that stay
-        (timed(None, None), (None, None)),  # of earlier versions
+        (timed(1.0, 9.0, early=True), (None, None)),  # raised before they came, for another reason
+        (timed(1.0, 9.0, early=None), (None, None)),  # of earlier versions
+        (timed(None, None, early=None), (None, None)),
     ],
 )
 def test_what_qioi_never_does_is_missed(
