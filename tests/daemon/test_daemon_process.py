@@ -221,8 +221,9 @@ def test_periods_that_a_daemon_was_held_up_for_are_counted(site: Site) -> None:
     assert end(process)[0] == 0
 
 
-#: Begins the command of a daemon that the kernel refuses real-time priority and a nice value below 0.
-WITHOUT_PRIORITY = ("setpriv", "--bounding-set=-sys_nice")
+#: Begins the command of a daemon that the kernel refuses real-time priority and a nice value below 0: it has neither
+#: the capability nor a limit that allows them.
+WITHOUT_PRIORITY = ("prlimit", "--rtprio=0:0", "--nice=0:0", "setpriv", "--bounding-set=-sys_nice")
 
 
 @pytest.mark.parametrize("company", [False, True])

@@ -153,6 +153,7 @@ start, go = os.pipe()
 for _ in range({count}):
     if os.fork() == 0:
         os.close(go)
+        signal.alarm(600)  # who should end it may be killed, too
         print(flush=True)
         os.read(start, 1)
         while True: pass
@@ -169,7 +170,7 @@ os.killpg(0, signal.SIGKILL)
     with first:
         try:
             for _ in range(count):
-                first.stdout.readline()
+                assert first.stdout.readline() == b"\n", "one could not be made"
             first.stdin.write(b"\n")
             yield
         finally:

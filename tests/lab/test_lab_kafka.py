@@ -108,6 +108,7 @@ class Faults:
         self.client.send_signal(signal.SIGINT)
         self.client.wait(PATIENCE)
         told = self.told.read_text().split("\n")[:-1]
+        assert told, "the client was told of commits"
         least = 1 + max(int(line.split()[1]) for line in told)  # blocks are counted from 0
         until(lambda: self.is_settled(least), pause=0.1, what="all peers have the same height, of all that was told")
         return told

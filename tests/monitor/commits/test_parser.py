@@ -285,8 +285,8 @@ def test_what_another_module_says_never_counts(before: str, forged: bytes) -> No
         b"[kvledger]",
     ],
 )
+@pytest.mark.timeout(60)  # a regular expression that backtracks takes longer, and what is bounded milliseconds
 def test_work_on_a_line_is_bounded(unit: bytes) -> None:
-    """A regular expression that backtracks does not end before the suite's timeout; no other time decides."""
     line = (unit * 1_000_000)[:1_000_000] + b" Committed Raft leader changed: 1 -> 2"
     short = NEW.encode() + b"Committed Raft leader changed: 1 -> 2" + (unit * 4000)[:4000]
     assert parse_line(line) is None
