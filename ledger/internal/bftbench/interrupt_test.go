@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,10 +27,11 @@ func waitAtGate() {
 	if gate == "" {
 		return
 	}
-	sqlite.RegisterConnectionHook(func(sqlite.ExecQuerierContext, string) error {
+	pass := sync.OnceValue(func() error {
 		_, err := os.ReadFile(gate)
 		return err
 	})
+	sqlite.RegisterConnectionHook(func(sqlite.ExecQuerierContext, string) error { return pass() })
 }
 
 // listening starts a command that hears these signals, though whoever runs the tests ignores them: nohup, or a shell that has

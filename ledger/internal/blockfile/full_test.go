@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -108,12 +109,15 @@ func (f *toldOnce) Sync() error {
 	return syscall.EIO
 }
 
-var waitsForALock = regexp.MustCompile(`(?m)^goroutine \d+ \[sync\.(RW)?Mutex\.R?Lock`)
+var waitsForALock = regexp.MustCompile(`^goroutine \d+ \[sync\.(RW)?Mutex\.R?Lock`)
 
-// locked reports whether a goroutine of this process waits for a lock.
+// locked reports whether a goroutine of this process waits for a lock of a store's.
 func locked() bool {
 	all := make([]byte, 1<<20)
-	return waitsForALock.Match(all[:runtime.Stack(all, true)])
+	stacks := strings.Split(string(all[:runtime.Stack(all, true)]), "\n\n")
+	return slices.ContainsFunc(stacks, func(stack string) bool {
+		return waitsForALock.MatchString(stack) && strings.Contains(stack, "blockfile.(*Store).")
+	})
 }
 
 // TestOfTwoThatSyncAtOnceBothHearOfAFailure, also where one of them writes on.

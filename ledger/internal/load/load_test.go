@@ -62,9 +62,12 @@ func TestOpenLoopChargesAStallToTheLedger(t *testing.T) {
 }
 
 func TestOpenLoopSaysWhatItCouldNotSend(t *testing.T) {
-	g := &fakeGateway{delay: func() time.Duration { return 500 * time.Millisecond }}
-	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--rate", "100", "--max-in-flight", "1",
-		"--warmup", "0s", "--duration", "400ms")
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	g := &fakeGateway{delay: func() time.Duration { return 2500 * time.Millisecond }}
+	r, err := execute(context.Background(), t, "--network", startNetwork(t, g), "--rate", "20", "--max-in-flight", "1",
+		"--warmup", "0s", "--duration", "2s")
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), r.Committed)
 	assert.Equal(t, int64(39), r.Unsent)
@@ -90,13 +93,13 @@ func TestWhatTheWindowCouldNotSendIsNotSentInTheCooldown(t *testing.T) {
 	var calls atomic.Int64
 	g := &fakeGateway{delay: func() time.Duration {
 		if calls.Add(1) == 1 {
-			return 400 * time.Millisecond
+			return 1200 * time.Millisecond
 		}
 		end()
 		return 0
 	}}
-	r, err := execute(ctx, t, "--network", startNetwork(t, g), "--rate", "100", "--max-in-flight", "1", "--timeout", "1m",
-		"--warmup", "0s", "--duration", "300ms", "--cooldown", "10m")
+	r, err := execute(ctx, t, "--network", startNetwork(t, g), "--rate", "30", "--max-in-flight", "1", "--timeout", "1m",
+		"--warmup", "0s", "--duration", "1s", "--cooldown", "10m")
 	require.NoError(t, err)
 	assert.True(t, r.Interrupted)
 	assert.Equal(t, int64(1), r.Committed)

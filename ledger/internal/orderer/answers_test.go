@@ -188,6 +188,8 @@ func inVain(t *testing.T, ch *channel, rounds int, fetch func(context.Context) e
 	})
 }
 
+var noBlocks = regexp.MustCompile("no blocks from other orderers.*")
+
 // TestOneThatGetsNoBlocksSaysWhy, and says it once in sayAgain: a follower, and a consenter that catches up.
 func TestOneThatGetsNoBlocksSaysWhy(t *testing.T) {
 	c := newCluster(t, func(*setup.Options) {}) // nobody else runs
@@ -201,8 +203,14 @@ func TestOneThatGetsNoBlocksSaysWhy(t *testing.T) {
 			node.channels[ch].answers = answers{}
 			began := time.Now()
 			text := inVain(t, node.channels[ch], 3, fetch)
-			said := strings.Count(text, "no blocks from other orderers")
-			assert.True(t, 1 <= said && said <= 1+int(time.Since(began)/sayAgain), text)
+			said := map[string]int{}
+			for _, words := range noBlocks.FindAllString(text, -1) {
+				said[words]++ // another reason is another problem
+			}
+			assert.NotEmpty(t, said, text)
+			for _, often := range said {
+				assert.LessOrEqual(t, often, 1+int(time.Since(began)/sayAgain), text)
+			}
 			for i := range 2 {
 				assert.Contains(t, text, c.node(i).Address+": ")
 			}
