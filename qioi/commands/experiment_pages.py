@@ -16,10 +16,9 @@ RESULTS = Path("results", "experiments")
 
 
 def report_of(directory: Path, console: Console) -> None:
-    """Write the page of a run that has something to show, and the index over the runs where it is one of ours."""
-    with drawing("page", directory):
-        if page_of(directory, console) and directory.parent == RESULTS.resolve():
-            index_of(directory.parent, console)
+    """Write the page of a run, if there is something to show; of a run in :data:`RESULTS` the index there, too."""
+    if page_of(directory, console) and directory.parent == RESULTS.resolve():
+        index_of(directory.parent, console)
 
 
 def page_of(directory: Path, console: Console) -> bool:

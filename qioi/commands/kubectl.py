@@ -64,12 +64,8 @@ def status(kubectl: list[str], namespace: str | None, output: str) -> None:
 @click.pass_obj
 def explain(kubectl: list[str], policy: str, namespace: str | None, output: str) -> None:
     """Show why POLICY is or is not in force, and what was decided for each of its components."""
-    try:
-        found = [
-            one for one in listed(kubectl, POLICIES, namespace, everywhere=False) if one["metadata"]["name"] == policy
-        ]
-    except KubectlError as error:
-        fail(str(error))
+    policies = items(kubectl, POLICIES, namespace, everywhere=False)
+    found = [one for one in policies if one["metadata"]["name"] == policy]
     if not found:
         where = f"{namespace}/{policy}" if namespace else f"{policy} in the namespace of kubectl's context"
         fail(f"policy {where}: there is none")
@@ -179,10 +175,10 @@ def ask(kubectl: Sequence[str], namespace: str | None) -> list[dict[str, Any]]:
     return items(kubectl, POLICIES, namespace)
 
 
-def items(kubectl: Sequence[str], kind: str, namespace: str | None) -> list[dict[str, Any]]:
-    """Ask for all objects of a kind, or end."""
+def items(kubectl: Sequence[str], kind: str, namespace: str | None, *, everywhere: bool = True) -> list[dict[str, Any]]:
+    """Ask for all objects of a kind, as :func:`listed` does, or end."""
     try:
-        return listed(kubectl, kind, namespace)
+        return listed(kubectl, kind, namespace, everywhere=everywhere)
     except KubectlError as error:
         fail(str(error))
 
