@@ -67,7 +67,7 @@ class Reporter:
         self._events_from = float("-inf")  # the monotonic time of the next Event
         self._problems: dict[str, str] = {}  # by what has it: why its last write failed
         self._from = float("-inf")  # the monotonic time before which the server wants to be left alone
-        self._failed: str | None = None  # the policy that ended the last round: not answered, or by an error of ours
+        self._failed: str | None = None  # the policy at which the last round ended: the next one begins behind it
         self._told: deque[Telling] = deque()  # from the loop's thread to the correlator in this one
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="qioi-reporter", daemon=True)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 def test_a_node_that_a_pod_has_left_again_can_take_its_entry_back(
     plane: ControlPlane, namespace: str, api: Api
 ) -> None:
-    """Else the server would take no word of that node's any more, until the first one counts as lost."""
+    """The server refused each status of that node, until the first node counted as lost."""
     add_policy(plane, namespace, "red")
     path = policy_path(namespace, "red")
     for node in ("node-a", "node-b"):
