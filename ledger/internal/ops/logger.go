@@ -131,12 +131,6 @@ func (l *ModuleLogger) Warnf(format string, args ...any) { l.Log(1, Warn, format
 // Errorf writes a line about something that failed.
 func (l *ModuleLogger) Errorf(format string, args ...any) { l.Log(1, Error, format, args...) }
 
-// Panicf writes the line and panics with it.
-func (l *ModuleLogger) Panicf(format string, args ...any) {
-	l.Log(1, Panic, format, args...)
-	panic(fmt.Sprintf(format, args...))
-}
-
 // Log is what adapters to other logging interfaces call: skip is the number of
 // their own frames between Log and the code that the line should name.
 func (l *ModuleLogger) Log(skip int, level Level, format string, args ...any) {

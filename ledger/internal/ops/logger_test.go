@@ -83,9 +83,3 @@ func TestWrongSpecIsRefusedAndNamed(t *testing.T) {
 	require.Error(t, b.setSpec("loud"))
 	assert.Equal(t, "warn", b.specText(), "a refused specification changes nothing")
 }
-
-func TestPanicfLogsAndPanics(t *testing.T) {
-	b, out := testBackend(t, "", "")
-	assert.PanicsWithValue(t, "lost 1", func() { b.logger("m").Panicf("lost %d", 1) })
-	assert.Contains(t, out.String(), "PANI [m]")
-}

@@ -21,6 +21,10 @@ import (
 // ErrDamaged is told of a log that a crash alone does not leave so: entries or votes that others have counted may be missing.
 var ErrDamaged = errors.New("damaged log")
 
+// Remedy is what to do about a log that lacks what others have counted.
+const Remedy = "restore the log as it was, or remove this orderer from the channel's consenters, delete its folder of the channel, " +
+	"and have it join as a new one"
+
 const (
 	lengthBytes = 8
 	// headMost is the most bytes of a record before its data: type, checksum, and the data's length.
@@ -64,8 +68,7 @@ func (l *Log) check() error {
 			why = "it holds nothing"
 		}
 		if why != "" {
-			return fmt.Errorf("%s: %w at offset %d: %s; restore the file as it was, or remove this orderer from the channel's consenters, "+
-				"delete its folder of the channel, and have it join as a new one", path, ErrDamaged, at, why)
+			return fmt.Errorf("%s: %w at offset %d: %s; %s", path, ErrDamaged, at, why, Remedy)
 		}
 	}
 	return nil

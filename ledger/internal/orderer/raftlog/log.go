@@ -186,7 +186,8 @@ func (l *Log) MarkCommitted(index uint64) error {
 		return err
 	}
 	if last < index {
-		return fmt.Errorf("raft log %s ends at entry %d, but the ledger holds entry %d: log and ledger do not belong together", l.dir, last, index)
+		return fmt.Errorf("raft log %s ends at entry %d, but the ledger holds entry %d: log and ledger do not belong together; %s",
+			l.dir, last, index, Remedy)
 	}
 	state, _, err := l.Memory.InitialState()
 	if err != nil || state.GetCommit() >= index {

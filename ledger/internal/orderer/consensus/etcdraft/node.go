@@ -189,6 +189,7 @@ func (n *Node) Unreachable(id uint64) { n.reports.put(report{to: id}) }
 // Run implements consensus.Consenter.
 func (n *Node) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, n.close()) }()
+	defer endByFault(n.cfg.Channel, &err)
 	if err := n.start(ctx); err != nil {
 		return consensus.IgnoreEnd(ctx, err)
 	}

@@ -172,7 +172,7 @@ func (l raftLogger) Warning(v ...any)                 { l.at(ops.Warn, "%s", fmt
 func (l raftLogger) Warningf(format string, v ...any) { l.at(ops.Warn, format, v...) }
 func (l raftLogger) Error(v ...any)                   { l.at(ops.Error, "%s", fmt.Sprint(v...)) }
 func (l raftLogger) Errorf(format string, v ...any)   { l.at(ops.Error, format, v...) }
-func (l raftLogger) Fatal(v ...any)                   { log.Panicf("%s", fmt.Sprint(v...)) }
-func (l raftLogger) Fatalf(format string, v ...any)   { log.Panicf(format, v...) }
-func (l raftLogger) Panic(v ...any)                   { log.Panicf("%s", fmt.Sprint(v...)) }
-func (l raftLogger) Panicf(format string, v ...any)   { log.Panicf(format, v...) }
+func (l raftLogger) Fatal(v ...any)                   { panic(coreFault(fmt.Sprint(v...))) }
+func (l raftLogger) Fatalf(format string, v ...any)   { panic(coreFault(fmt.Sprintf(format, v...))) }
+func (l raftLogger) Panic(v ...any)                   { l.Fatal(v...) }
+func (l raftLogger) Panicf(format string, v ...any)   { l.Fatalf(format, v...) }
