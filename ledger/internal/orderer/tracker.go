@@ -22,6 +22,7 @@ type waiter struct {
 	key     [sha256.Size]byte
 	result  chan error
 	channel *channel // that it is for; nil where it was refused before that was known
+	ordered bool     // it was answered because a copy was ordered, which may be another waiter's
 
 	kind             commonpb.HeaderType
 	arrived, checked time.Time
@@ -72,12 +73,16 @@ func (t *tracker) forget(w *waiter) {
 }
 
 // settle answers the waiter whose own copy of a transaction that is: nil when it is ordered, or why it did not get into the
-// log. Another copy may still be under way.
+// log. Another copy may still be under way. Where a refused copy's waiter has had the answer to another's order, it was that
+// one's, who would wait in vain.
 func (t *tracker) settle(w *waiter, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.remove(w) {
+	switch {
+	case t.remove(w):
 		w.result <- err
+	case w.ordered && err != nil:
+		t.answer(w.key, nil)
 	}
 }
 
@@ -108,6 +113,7 @@ func (t *tracker) answer(key [sha256.Size]byte, err error) {
 		return
 	}
 	all[0].result <- err // it has room: each waiter is answered once
+	all[0].ordered = err == nil
 	if len(all) == 1 {
 		delete(t.waiting, key)
 	} else {

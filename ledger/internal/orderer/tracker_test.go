@@ -74,6 +74,31 @@ func TestACopyThatIsRefusedSaysNothingOfTheOthers(t *testing.T) {
 	assert.NoError(t, <-all[0].result)
 }
 
+// TestACopyThatIsRefusedLate: an order is anybody's who waits for the bytes, so the one whose copy was ordered may still wait
+// when another's is refused. Who has given up, or was told that the leader changed, has taken nobody's answer.
+func TestACopyThatIsRefusedLate(t *testing.T) {
+	raw := []byte("tx")
+	part := &refusing{places: 4}
+	c := &channel{name: ch, waiting: newTracker(false), owner: &Node{maxMessage: 1 << 30}}
+	c.taking.Store(&membership{part, nil})
+	first, second := c.submit(nil, raw, 0), c.submit(nil, raw, 0)
+	c.waiting.ordered([][]byte{raw})
+	require.Len(t, first.result, 1)
+	require.NoError(t, <-first.result)
+	require.Empty(t, second.result)
+	part.taken[0].Settle(consensus.ErrNotLeader)
+	require.Len(t, second.result, 1)
+	require.NoError(t, <-second.result)
+	assert.Zero(t, c.waiting.count())
+
+	third := c.submit(nil, raw, 0)
+	c.waiting.refuseAll(errLeaderChanged)
+	require.ErrorIs(t, <-third.result, errLeaderChanged)
+	fourth := c.submit(nil, raw, 0)
+	part.taken[2].Settle(consensus.ErrNotLeader)
+	assert.Empty(t, fourth.result)
+}
+
 // TestAWaitForTheOrderEnds also where the transaction was lost, and whoever waited takes no answer of the client's next copy.
 func TestAWaitForTheOrderEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
