@@ -35,26 +35,27 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// check errs where the log is damaged. etcd's own reader takes a length that was zeroed or grew for the log's end, and cuts off
-// all that follows. A crash tears the last sync alone, so that what it leaves out is told from damage by what is there: a
-// sector that was never written, or the file's end, and no frame that a later sync has written.
-func (l *Log) check() error {
+// check reads the log, and errs where it is damaged. etcd's own reader takes a length that was zeroed or grew for the log's
+// end, and cuts off all that follows. A crash tears the last sync alone, so that what it leaves out is told from damage by what
+// is there: a sector that was never written, or the file's end, and no frame that a later sync has written.
+func (l *Log) check() (*history, error) {
+	h := &history{}
 	files, err := l.files(".wal")
 	if err != nil || len(files) == 0 {
-		return err
+		return h, err
 	}
 	last := files[len(files)-1]
 	if err := durable.FromDisk(last); err != nil { // all others were synced before it was begun
-		return err
+		return nil, err
 	}
 	chain, known := uint32(0), false
 	for _, path := range files {
 		raw, err := os.ReadFile(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var at int
-		at, chain = intact(raw, chain, known, func(frame) {})
+		at, chain = intact(raw, chain, known, h.add)
 		known = true
 		var why string
 		switch {
@@ -68,10 +69,10 @@ func (l *Log) check() error {
 			why = "it holds nothing"
 		}
 		if why != "" {
-			return fmt.Errorf("%s: %w at offset %d: %s; %s", path, ErrDamaged, at, why, Remedy)
+			return nil, fmt.Errorf("%s: %w at offset %d: %s; %s", path, ErrDamaged, at, why, Remedy)
 		}
 	}
-	return nil
+	return h, nil
 }
 
 // intact is where the frames end of which each is as it was written, and the checksum up to there. The one before is of the

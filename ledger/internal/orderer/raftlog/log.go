@@ -60,15 +60,13 @@ func Open(dir string, voters []uint64) (*Log, error) {
 	if err := l.dropPrepared(); err != nil {
 		return nil, err
 	}
-	if err := l.check(); err != nil {
+	h, err := l.check()
+	if err != nil {
 		return nil, err
 	}
-	begun, err := l.begun()
-	switch {
-	case err != nil:
-	case begun:
-		err = l.reopen()
-	default:
+	if l.begun(h) {
+		err = l.reopen(h)
+	} else {
 		err = l.create(voters)
 	}
 	if err != nil {
@@ -107,26 +105,22 @@ func (l *Log) dropPrepared() error {
 
 // begun reports whether create once came to its end. A crash before leaves a log
 // without the first snapshot: nothing can have been written to it since.
-func (l *Log) begun() (bool, error) {
-	if !wal.Exist(l.walDir()) {
-		return false, nil
-	}
+func (l *Log) begun(h *history) bool {
 	if l.joins {
-		return true, nil // its vote may be in there, before any snapshot
+		return wal.Exist(l.walDir()) // its vote may be in there, before any snapshot
 	}
-	noted, err := wal.ValidSnapshotEntries(zap.NewNop(), l.walDir())
-	if err != nil {
-		return false, err
-	}
-	for _, n := range noted {
-		if n.GetIndex() >= firstIndex {
-			return true, nil
+	for name := range h.notes() {
+		if name.index >= firstIndex {
+			return true
 		}
 	}
-	return false, os.RemoveAll(l.walDir())
+	return false
 }
 
 func (l *Log) create(voters []uint64) error {
+	if err := os.RemoveAll(l.walDir()); err != nil {
+		return err
+	}
 	w, err := wal.Create(zap.NewNop(), l.walDir(), nil)
 	if err != nil {
 		return err
@@ -139,15 +133,15 @@ func (l *Log) create(voters []uint64) error {
 	return l.SaveSnapshot(NewSnapshot(firstIndex, firstTerm, voters, 0), state)
 }
 
-func (l *Log) reopen() error {
-	snapshot, err := l.newestSnapshot()
+func (l *Log) reopen(h *history) error {
+	snapshot, err := l.newestSnapshot(h)
 	if err != nil {
 		return err
 	}
 	var state *raftpb.HardState
 	var entries []*raftpb.Entry
 	for repaired := false; ; repaired = true {
-		if l.wal, state, entries, err = l.read(wal.Open, snapshot); err == nil {
+		if l.wal, state, entries, err = l.read(wal.Open, h, snapshot); err == nil {
 			break
 		}
 		if repaired || !errors.Is(err, io.ErrUnexpectedEOF) || !wal.Repair(zap.NewNop(), l.walDir()) {

@@ -10,9 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/raft/v3/raftpb"
-	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/durable"
@@ -57,15 +55,8 @@ func readSnapshot(path string) (*raftpb.Snapshot, error) {
 
 // newestSnapshot finds the newest file that the log knows of: after a crash
 // between writing the file and noting it in the log it is the one before.
-func (l *Log) newestSnapshot() (*raftpb.Snapshot, error) {
-	noted, err := wal.ValidSnapshotEntries(zap.NewNop(), l.walDir())
-	if err != nil {
-		return nil, err
-	}
-	known := map[snapshotName]bool{}
-	for _, n := range noted {
-		known[snapshotName{term: n.GetTerm(), index: n.GetIndex()}] = true
-	}
+func (l *Log) newestSnapshot(h *history) (*raftpb.Snapshot, error) {
+	known := h.notes()
 	files, err := os.ReadDir(l.snapDir())
 	if err != nil {
 		return nil, err
