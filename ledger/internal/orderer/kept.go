@@ -29,11 +29,17 @@ func mends(kind *consensus.Kind, dir string, first founders, lost blockfile.Lost
 	}
 	// One that has only followed fetched its blocks, and has answered for none. Without the mark its log may be lost.
 	parts, err := partsIn(kind, dir)
-	if err != nil || len(parts) == 0 && first.id == 0 && hasOnlyFollowed(dir) {
+	follower := len(parts) == 0 && first.count > 0 && first.id == 0 // or one whose log is lost
+	switch {
+	case err != nil || follower && hasOnlyFollowed(dir):
 		return err
+	case follower:
+		return fmt.Errorf("%w; if it never was a consenter, delete %s: it fetches the chain again", errNoLog, filepath.Join(dir, "blocks"))
 	}
 	return ownLogMends(kind, dir, lost)
 }
+
+var errNoLog = errors.New("this orderer has no log of the channel")
 
 // placeOf is where a block ends in the log, and who orders after it.
 func placeOf(kind *consensus.Kind, seal *commonpb.Block) (chain.Applied, channelconfig.Membership, error) {
@@ -97,7 +103,7 @@ func kept(kind *consensus.Kind, dir string) (block, last uint64, err error) {
 		}
 	}
 	if block == 0 {
-		return 0, 0, errors.New("this orderer has no log of the channel")
+		return 0, 0, errNoLog
 	}
 	return block, last, nil
 }

@@ -149,7 +149,14 @@ func TestAMarkSaysWhoHasOnlyFollowed(t *testing.T) {
 // what it has answered for.
 func TestOneThatHasOnlyFollowedHasNoLogToAsk(t *testing.T) {
 	lost, dir := blockfile.Lost{Block: 2}, t.TempDir()
-	require.ErrorContains(t, mends(&etcdraft.Raft, dir, founders{3, 0}, lost), "no log")
+	require.ErrorContains(t, mends(&etcdraft.Raft, dir, founders{3, 0}, lost), "if it never was a consenter, delete "+dir)
+	for name, err := range map[string]error{
+		"a founder": mends(&etcdraft.Raft, dir, founders{3, 1}, lost),
+		"solo":      mends(&etcdraft.Solo, dir, founders{0, 0}, lost),
+	} {
+		require.ErrorIs(t, err, errNoLog, name)
+		require.NotContains(t, err.Error(), "delete", name)
+	}
 	require.NoError(t, markFollower(dir))
 	require.NoError(t, mends(&etcdraft.Raft, dir, founders{3, 0}, lost))
 	require.ErrorContains(t, mends(&etcdraft.Raft, dir, founders{3, 1}, lost), "no log")
