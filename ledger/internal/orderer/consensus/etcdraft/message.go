@@ -1,20 +1,45 @@
 package etcdraft
 
 import (
+	"errors"
 	"fmt"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
 	"github.com/qioi/qioi/ledger/internal/protoview"
 )
 
-// follow errs where the entries of a message that appends some do not follow each other and the place that they are to be
-// appended at, or are of no term that the sender can have. The Raft core does not ask: it would end the process.
-func follow(m *raftpb.Message) error {
-	if m.GetType() != raftpb.MsgApp {
-		return nil
+// check errs where no member sends a message. The Raft core does not ask: it would end the process.
+func check(m *raftpb.Message) error {
+	switch m.GetType() {
+	case raftpb.MsgApp:
+		if err := follow(m); err != nil {
+			return err
+		}
+	case raftpb.MsgSnap:
+		if _, err := raftlog.Height(m.GetSnapshot()); err != nil {
+			return err
+		}
+	case raftpb.MsgHeartbeatResp:
+		if len(m.GetContext()) > 0 {
+			return errors.New("the answer to a read, which was not asked for")
+		}
+	case raftpb.MsgAppResp, raftpb.MsgHeartbeat, raftpb.MsgTimeoutNow,
+		raftpb.MsgVote, raftpb.MsgVoteResp, raftpb.MsgPreVote, raftpb.MsgPreVoteResp:
+	default: // transactions come by Submit, and are checked
+		return fmt.Errorf("%s from another orderer", m.GetType())
 	}
+	if m.GetTerm() == 0 {
+		return fmt.Errorf("%s without a term", m.GetType())
+	}
+	return nil
+}
+
+// follow errs where the entries of a message that appends some do not follow each other and the place that they are to be
+// appended at, or are of no term that the sender can have.
+func follow(m *raftpb.Message) error {
 	index, term := m.GetIndex(), m.GetLogTerm()
 	for _, e := range m.GetEntries() {
 		if e.GetIndex() != index+1 || e.GetTerm() < term || e.GetTerm() > m.GetTerm() {

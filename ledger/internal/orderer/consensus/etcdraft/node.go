@@ -159,11 +159,7 @@ func (n *Node) Step(from uint64, payload []byte) error {
 	if from != 0 && m.GetFrom() != from {
 		return status.Errorf(codes.PermissionDenied, "message from %d on the stream of consenter %d", m.GetFrom(), from)
 	}
-	// Members do not forward proposals: transactions come by Submit, and are checked.
-	if m.GetType() == raftpb.MsgProp {
-		return status.Errorf(codes.InvalidArgument, "%s from another orderer", m.GetType())
-	}
-	if err := follow(m); err != nil {
+	if err := check(m); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	// Without TLS a sender may claim any id. A message to another id is too late: this orderer had that id before.
