@@ -17,7 +17,7 @@ func endByFault(channel string, err *error) {
 	switch fault := recover().(type) {
 	case nil:
 	case coreFault:
-		*err = fmt.Errorf("raft of channel %s: what other consenters tell is not in this orderer's log: %s; %s", channel, fault, raftlog.Remedy)
+		*err = fmt.Errorf("raft of channel %s: this orderer's log lacks what others have counted it for (%s): %s", channel, fault, raftlog.Remedy)
 	default:
 		panic(fault)
 	}
