@@ -61,7 +61,7 @@ func (l *Log) check() (*history, error) {
 		switch {
 		case len(bytes.TrimRight(raw[at:], "\x00")) == 0:
 		case path == last:
-			why = torn(raw, at)
+			why, h.torn, h.whole = torn(raw, at), path, int64(at)
 		default:
 			why = "a later file was begun after it"
 		}

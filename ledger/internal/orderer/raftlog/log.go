@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,15 +137,15 @@ func (l *Log) reopen(h *history) error {
 	if err != nil {
 		return err
 	}
-	var state *raftpb.HardState
-	var entries []*raftpb.Entry
-	for repaired := false; ; repaired = true {
-		if l.wal, state, entries, err = l.read(wal.Open, h, snapshot); err == nil {
-			break
-		}
-		if repaired || !errors.Is(err, io.ErrUnexpectedEOF) || !wal.Repair(zap.NewNop(), l.walDir()) {
+	if h.torn != "" { // etcd's own repair makes a copy of the file, for which a full disk has no room
+		if err := os.Truncate(h.torn, h.whole); err != nil {
 			return err
 		}
+	}
+	var state *raftpb.HardState
+	var entries []*raftpb.Entry
+	if l.wal, state, entries, err = l.read(wal.Open, h, snapshot); err != nil {
+		return err
 	}
 	if snapshot != nil {
 		if err := l.Memory.ApplySnapshot(snapshot); err != nil {
@@ -167,7 +166,7 @@ func (l *Log) reopen(h *history) error {
 		return err
 	}
 	// A process that was killed may have written without a sync what this one answers for: the leader sends again, and
-	// what is in the log already is acknowledged without another write.
+	// what is in the log already is acknowledged without another write. What was cut off stays away, too.
 	return l.wal.Sync()
 }
 

@@ -12,6 +12,8 @@ import (
 type history struct {
 	records []record
 	commit  uint64 // by the last state
+	torn    string // the last file, where a crash has torn what was written to it last; else empty
+	whole   int64  // how many bytes of it are whole
 }
 
 // record is an entry or a note of a snapshot.
