@@ -21,11 +21,8 @@ func (c *Core) applyDecided() {
 		c.Suspect.Progress()
 		c.Last = max(c.Last, seq)
 		c.Pending.Ordered(s.decidedEntry)
-		if s.accepted && s.digest != s.decision && s.entry != nil {
-			c.Pending.Shelve(s.entry) // a leader's that had forgotten in a crash what it proposed there before
-			if c.closing == seq && !s.decidedEntry.Config {
-				c.closing = 0
-			}
+		if s.digest != s.decision {
+			c.displace(s)
 		}
 		if len(c.ahead) > 0 {
 			for _, id := range s.decidedEntry.IDs() {
@@ -34,12 +31,28 @@ func (c *Core) applyDecided() {
 		}
 		c.pacer.Applied(seq, c.clock())
 		c.Closed = s.decidedEntry.Config
+		c.reopen()
 		sync := c.Closed || c.Boundary(seq, c.cfg.Interval)
 		c.Out.Apply = append(c.Out.Apply, bft.Ordered{Seq: seq, Entry: s.decidedEntry, Sync: sync})
 		c.collect()
 		if c.enterNext(); c.Closed {
 			return
 		}
+	}
+}
+
+// displace has proposed again what waits of an entry in whose place another is decided: a leader had forgotten in a crash what
+// it proposed there before.
+func (c *Core) displace(s *slot) {
+	if s.accepted && s.entry != nil {
+		c.Pending.Shelve(s.entry)
+	}
+}
+
+// reopen lets the epoch go on where another entry is decided in the place of a configuration.
+func (c *Core) reopen() {
+	if !c.Closed && c.closing <= max(c.Applied, c.Fetching) {
+		c.closing = 0
 	}
 }
 

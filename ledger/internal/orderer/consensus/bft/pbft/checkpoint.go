@@ -70,6 +70,9 @@ func (c *Core) collect() {
 			c.Settled = floor
 			break
 		}
+		if s := c.slots[c.Settled+1]; s != nil && c.Settled >= c.Applied {
+			c.displace(s) // unless the state that is fetched has it
+		}
 		delete(c.slots, c.Settled+1)
 	}
 	if c.Applied >= c.Stable.Seq {
@@ -131,6 +134,7 @@ func (c *Core) fetch() {
 	}
 	c.Fetching, c.Out.Fetch = cert.Seq, &bft.Fetch{Certificate: cert}
 	c.collect()
+	c.reopen()
 }
 
 func (c *Core) fetched(in bft.Fetched) {

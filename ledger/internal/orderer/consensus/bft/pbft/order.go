@@ -83,7 +83,7 @@ func (c *Core) slot(seq uint64) *slot {
 func (c *Core) propose() {
 	c.proposeAt = 0
 	for c.Leads() && c.closing == 0 && !c.Closed && c.Fetching == 0 && c.Configured() {
-		c.next = max(c.next, c.base+1, c.Stable.Seq+1)
+		c.next = c.undecided(max(c.next, c.base+1, c.Stable.Seq+1))
 		if c.next > c.Stable.Seq+c.cfg.Window || c.next > c.Applied+c.cfg.Overlap {
 			return
 		}
@@ -123,6 +123,15 @@ func (c *Core) propose() {
 		}
 		c.checkPrepared(seq, s)
 	}
+}
+
+// undecided is the first sequence number from there on that has no decision: a leader may have forgotten in a crash what it had
+// proposed.
+func (c *Core) undecided(seq uint64) uint64 {
+	for s := c.slots[seq]; s != nil && s.decided; s = c.slots[seq] {
+		seq++
+	}
+	return seq
 }
 
 // crowds reports whether an entry has more than one client's transaction. It has one mark at most.

@@ -51,6 +51,7 @@ func (c *Core) restore(records []bft.Record) {
 		}
 	}
 	c.Last = max(c.Last, c.Applied)
+	c.reopen()
 	for len(c.own) > 0 && c.own[0].Seq <= c.Stable.Seq {
 		c.own = c.own[1:]
 	}
