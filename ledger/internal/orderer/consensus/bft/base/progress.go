@@ -110,9 +110,11 @@ func (r *Replica[S]) Resume(vouched bool, interval uint64) {
 }
 
 // Recheck takes over the limits of the epoch's configuration, and gives up what it does not allow, as it comes up, once the
-// configuration is in force here. The others would refuse a leader who proposes anything else.
+// configuration is in force here. The others would refuse a leader who proposes anything else. What this replica has refused
+// under the configuration before, and this one allows, comes again at its status, which is due at once.
 func (r *Replica[S]) Recheck() {
 	if r.Configured() {
+		r.StatusAt = r.Now
 		now := r.Renew()
 		r.Pending.Limit(now.BatchTxs, now.BatchBytes)
 		r.Suspect.First, r.Suspect.Most = now.Timeout, now.MaxTimeout

@@ -57,3 +57,14 @@ func TestTheLeaderHasAsLongAsTheConfigurationInForceSays(t *testing.T) {
 	r.Suspect.GaveUp()
 	assert.EqualValues(t, 3, r.Suspect.Patience())
 }
+
+// TestAReplicaAsksForWhatItHasRefused as soon as its configuration is in force: under the one before it could not tell what the
+// leader may propose.
+func TestAReplicaAsksForWhatItHasRefused(t *testing.T) {
+	r := &base.Replica[bft.Certificate]{Pending: pool.New(pool.Limits{ID: 1}, ledger{}), Renew: func() (limits base.Limits) { return }}
+	r.Applied, r.Start.Seq, r.Now, r.StatusAt = 4, 4, 1, 9
+	r.Recheck()
+	assert.EqualValues(t, 9, r.StatusAt)
+	r.Durable(bft.Synced{Seq: 4})
+	assert.EqualValues(t, 1, r.StatusAt)
+}

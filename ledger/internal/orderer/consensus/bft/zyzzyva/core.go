@@ -42,8 +42,9 @@ type Config struct {
 	Resend bft.Time // between two messages of one's status while something is missing
 
 	// InForce is the Config by the channel's configuration that is in force here. What may differ is how transactions are
-	// batched and waited for. It is asked once an epoch's configuration is in force, which on a slow disk is later than elsewhere: until
-	// then a replica has the former limits, and may refuse a larger entry, which comes again. nil: nothing changes.
+	// batched and waited for. It is asked once an epoch's configuration is in force, which on a slow disk is later than
+	// elsewhere. Until then a replica has the former limits, and may refuse a larger entry; then it has that sent again.
+	// nil: nothing changes.
 	InForce func() Config
 }
 
