@@ -15,6 +15,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 	"github.com/qioi/qioi/ledger/internal/stage"
+	"github.com/qioi/qioi/ledger/internal/zipf"
 )
 
 // Result is what a run has measured, or the simulator has computed.
@@ -100,7 +101,7 @@ func floorOf(run plan.Run, keys auth.Keys, inProcess bool) (f Floor, err error) 
 // verifyMicroseconds is how long a request of the run takes to verify.
 func verifyMicroseconds(run plan.Run, by auth.Authenticator) (float64, error) {
 	w := &bft.Writer{}
-	ycsb.NewSource(run.Load, ycsb.NewZipf(2, 0), 1).Append(w, by, 0, 1) // keys are as short as any
+	ycsb.NewSource(run.Load, zipf.New(2, 0), 1).Append(w, by, 0, 1) // keys are as short as any
 	request := ycsb.ReadSigned(bft.NewReader(w.Bytes))
 	const most = 300 * time.Millisecond
 	runtime.LockOSThread()

@@ -21,6 +21,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/protocol"
 	"github.com/qioi/qioi/ledger/internal/bftbench/ycsb"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/zipf"
 )
 
 // Machine is a process of clients.
@@ -28,7 +29,7 @@ type Machine struct {
 	run     plan.Run
 	number  int
 	suite   auth.Suite
-	zipf    *ycsb.Zipf
+	law     *zipf.Law
 	need    int // need is how many equal replies a transaction waits for
 	ready   chan []uint32
 	answers chan answer
@@ -91,7 +92,7 @@ func New(run plan.Run, keys auth.Keys, number int) (*Machine, error) {
 		return nil, err
 	}
 	m := &Machine{
-		run: run, number: number, zipf: ycsb.NewZipf(run.Load.Records, run.Load.Skew), need: p.Accepts(run.Group()),
+		run: run, number: number, law: run.Load.Law(), need: p.Accepts(run.Group()),
 		ready: make(chan []uint32, run.Clients+1), answers: make(chan answer, readers), conns: map[bft.ID]*conn{},
 		sent: make([]atomic.Int64, run.Clients), tried: make([]atomic.Int64, run.Clients),
 		numbers: make([]atomic.Uint64, run.Clients), judged: make([]verdict, run.Clients),
@@ -195,7 +196,7 @@ func (m *Machine) count(f func(*Counts)) {
 
 // source makes the transactions of this machine's clients: all of its sources make the same, so that what is sent again is
 // what was sent before.
-func (m *Machine) source() *ycsb.Source { return ycsb.NewSource(m.run.Load, m.zipf, m.run.Seed) }
+func (m *Machine) source() *ycsb.Source { return ycsb.NewSource(m.run.Load, m.law, m.run.Seed) }
 
 func (m *Machine) append(out *bft.Writer, source *ycsb.Source, client uint32, number uint64) {
 	source.Append(out, m.suite.Requests, uint64(m.number)<<ycsb.MachineBits|uint64(client), number)

@@ -46,7 +46,7 @@ func TestWithoutInputThreadsTheBatchStageVerifies(t *testing.T) {
 	client, err := auth.New(keys, auth.Machine(0))
 	require.NoError(t, err)
 	load := primary.cfg.Run.Load
-	source := ycsb.NewSource(load, ycsb.NewZipf(load.Records, load.Skew), 1)
+	source := ycsb.NewSource(load, load.Law(), 1)
 	requests := &bft.Writer{Bytes: []byte{link.Requests}}
 	source.Append(requests, client.Requests, 1, 1)
 	source.Append(requests, client.Requests, 2, 1)

@@ -34,7 +34,7 @@ func TestABatchIsVerifiedOnce(t *testing.T) {
 	suite.Requests = count
 	r := &Replica{suite: suite}
 	load := plan.Default().Load
-	source := ycsb.NewSource(load, ycsb.NewZipf(load.Records, load.Skew), 1)
+	source := ycsb.NewSource(load, load.Law(), 1)
 	batch := func(signer auth.Authenticator, number uint64) []byte {
 		w := &bft.Writer{}
 		source.Append(w, signer, 1, number)

@@ -180,7 +180,7 @@ func (c *Costs) measureRequests(ctx context.Context, run plan.Run, client auth.S
 		return one, err
 	}
 	c.measureGarbage()
-	source := ycsb.NewSource(run.Load, ycsb.NewZipf(run.Load.Records, run.Load.Skew), 1)
+	source := ycsb.NewSource(run.Load, run.Load.Law(), 1)
 	w := &bft.Writer{}
 	source.Append(w, client.Requests, 1, 1)
 	one = ycsb.ReadSigned(bft.NewReader(w.Bytes))

@@ -362,7 +362,7 @@ func TestAStepWithoutACostEndsARun(t *testing.T) {
 // TestAMeasurementHasTheClientsOfTheOneBefore: they are new in the first one only, which is not counted.
 func TestAMeasurementHasTheClientsOfTheOneBefore(t *testing.T) {
 	run, _ := small()
-	source := ycsb.NewSource(run.Load, ycsb.NewZipf(run.Load.Records, run.Load.Skew), 1)
+	source := ycsb.NewSource(run.Load, run.Load.Law(), 1)
 	const count = 3
 	batches := batchesFor(3, count, source, fixed("x"))
 	require.Len(t, batches, 3*(chunks+1))

@@ -11,6 +11,7 @@ import (
 	"github.com/qioi/qioi/ledger/internal/bftbench/auth"
 	"github.com/qioi/qioi/ledger/internal/finite"
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
+	"github.com/qioi/qioi/ledger/internal/zipf"
 )
 
 // ErrMalformed is what bytes that are no transaction or no batch wrap.
@@ -56,6 +57,9 @@ func (l Load) Validate() error {
 	return nil
 }
 
+// Law is how often each key is drawn. It takes seconds to make for very many keys.
+func (l Load) Law() *zipf.Law { return zipf.New(l.Records, l.Skew) }
+
 // Size is at most how many bytes a client's burst of transactions has, without its signature.
 func (l Load) Size() int {
 	number := func(most int) int { return len(binary.AppendUvarint(nil, uint64(most))) }
@@ -66,7 +70,7 @@ func (l Load) Size() int {
 // Source makes transactions. One goroutine uses it.
 type Source struct {
 	load  Load
-	zipf  *Zipf
+	law   *zipf.Law
 	seed  uint64
 	state *rand.PCG // state is what rng draws from
 	rng   *rand.Rand
@@ -75,9 +79,9 @@ type Source struct {
 }
 
 // NewSource makes the same transaction of a client and a number for the same seed, whatever was made before.
-func NewSource(l Load, z *Zipf, seed uint64) *Source {
+func NewSource(l Load, law *zipf.Law, seed uint64) *Source {
 	state := rand.NewPCG(0, 0)
-	return &Source{load: l, zipf: z, seed: seed, state: state, rng: rand.New(state), fill: make([]byte, max(l.Value, l.Padding*l.Burst))}
+	return &Source{load: l, law: law, seed: seed, state: state, rng: rand.New(state), fill: make([]byte, max(l.Value, l.Padding*l.Burst))}
 }
 
 // mixed spreads small numbers over all 64 bits (SplitMix64).
@@ -97,7 +101,7 @@ func (s *Source) Append(w *bft.Writer, by auth.Authenticator, client, number uin
 	writes := s.load.Operations * s.load.Burst
 	body.Uint(uint64(writes))
 	for range writes {
-		body.Uint(s.zipf.Draw(s.rng))
+		body.Uint(uint64(s.law.Draw(s.rng.Float64())))
 		value := s.fill[:s.load.Value]
 		value[0] = byte(number)
 		body.Chunk(value)

@@ -2,7 +2,6 @@ package ycsb
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,34 +11,13 @@ import (
 	"github.com/qioi/qioi/ledger/internal/orderer/consensus/bft"
 )
 
-func TestZipfDrawsRanksAsOftenAsItsSkewSays(t *testing.T) {
-	const n, draws = 1000, 200_000
-	for _, skew := range []float64{0, 0.5, 0.9, 0.99} {
-		z := NewZipf(n, skew)
-		rng := rand.New(rand.NewPCG(1, 2))
-		counts := make([]float64, n)
-		for range draws {
-			counts[z.Draw(rng)]++
-		}
-		// The method is exact for the first two ranks, and near for the sum of the first hundred.
-		assert.InDelta(t, 1/z.zetaN, counts[0]/draws, 0.01, "skew %g", skew)
-		assert.InDelta(t, math.Pow(2, -skew)/z.zetaN, counts[1]/draws, 0.01, "skew %g", skew)
-		var drawn, due float64
-		for i := range 100 {
-			drawn += counts[i] / draws
-			due += math.Pow(float64(i+1), -skew) / z.zetaN
-		}
-		assert.InDelta(t, due, drawn, 0.03, "skew %g", skew)
-	}
-}
-
 func TestABatchKeepsTransactionsAndTheirSignatures(t *testing.T) {
 	keys, err := auth.NewKeys(auth.ED25519, 4, 2)
 	require.NoError(t, err)
 	replica, err := auth.New(keys, 1)
 	require.NoError(t, err)
 	load := Load{Records: 100, Skew: 0.9, Operations: 3, Burst: 2, Value: 8, Padding: 5}
-	source := NewSource(load, NewZipf(load.Records, load.Skew), 7)
+	source := NewSource(load, load.Law(), 7)
 	var frame bft.Writer
 	for number := range uint64(4) {
 		machine := int(number % 2)
@@ -84,8 +62,8 @@ func TestATransactionIsTheSameWhoeverMakesIt(t *testing.T) {
 	require.NoError(t, err)
 	client, err := auth.New(keys, auth.Machine(0))
 	require.NoError(t, err)
-	zipf := NewZipf(load.Records, load.Skew)
-	one, other, another := NewSource(load, zipf, 7), NewSource(load, zipf, 7), NewSource(load, zipf, 8)
+	law := load.Law()
+	one, other, another := NewSource(load, law, 7), NewSource(load, law, 7), NewSource(load, law, 8)
 	made := func(s *Source, who, number uint64) string {
 		w := &bft.Writer{}
 		s.Append(w, client.Requests, who, number)
@@ -108,11 +86,14 @@ func TestATransactionIsTheSameWhoeverMakesIt(t *testing.T) {
 // TestTransactionsOfOneSourceAreDrawnByTheLaw, also those of one client and those with one number.
 func TestTransactionsOfOneSourceAreDrawnByTheLaw(t *testing.T) {
 	load := Load{Records: 1000, Skew: 0.9, Operations: 1, Burst: 1, Value: 8}
-	zipf := NewZipf(load.Records, load.Skew)
+	law, zeta := load.Law(), 0.0
+	for i := range load.Records {
+		zeta += math.Pow(float64(i+1), -load.Skew)
+	}
 	for name, of := range map[string]func(i uint64) (client, number uint64){
 		"one client": func(i uint64) (uint64, uint64) { return 3, i }, "one number": func(i uint64) (uint64, uint64) { return i, 3 },
 	} {
-		source, table := NewSource(load, zipf, 1), counting{}
+		source, table := NewSource(load, law, 1), counting{}
 		const draws = 100_000
 		for i := range uint64(draws) {
 			client, number := of(i)
@@ -120,8 +101,8 @@ func TestTransactionsOfOneSourceAreDrawnByTheLaw(t *testing.T) {
 			source.Append(w, nobody{}, client, number)
 			require.NoError(t, Execute(ReadSigned(bft.NewReader(w.Bytes)).Body, table))
 		}
-		assert.InDelta(t, 1/zipf.zetaN, table[0]/draws, 0.01, name)
-		assert.InDelta(t, math.Pow(2, -load.Skew)/zipf.zetaN, table[1]/draws, 0.01, name)
+		assert.InDelta(t, 1/zeta, table[0]/draws, 0.01, name)
+		assert.InDelta(t, math.Pow(2, -load.Skew)/zeta, table[1]/draws, 0.01, name)
 	}
 }
 
