@@ -141,9 +141,16 @@ func (c *testCluster) dial(i int) (*grpc.ClientConn, error) {
 
 // message is a client's envelope with a text of its own.
 func (c *testCluster) message(channel, text string) *commonpb.Envelope {
-	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_MESSAGE, channel, c.client, nil, []byte(text))
+	c.t.Helper()
+	env, err := c.envelope(channel, text)
 	require.NoError(c.t, err)
 	return env
+}
+
+// envelope is message for clients that are goroutines of their own.
+func (c *testCluster) envelope(channel, text string) (*commonpb.Envelope, error) {
+	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_MESSAGE, channel, c.client, nil, []byte(text))
+	return env, err
 }
 
 // ask sends one envelope and gives the answer, however long an orderer that runs or starts takes.
@@ -200,7 +207,7 @@ func (c *testCluster) orderAt(i int, text string) {
 
 // ordersAt is orderAt for clients that are goroutines of their own.
 func (c *testCluster) ordersAt(i int, text string) error {
-	env, _, err := protoutil.NewEnvelope(commonpb.HeaderType_MESSAGE, ch, c.client, nil, []byte(text))
+	env, err := c.envelope(ch, text)
 	if err != nil {
 		return err
 	}

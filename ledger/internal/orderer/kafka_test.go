@@ -194,9 +194,9 @@ func TestKafkaSuccessWaitsForTheReplicas(t *testing.T) {
 		refused <- struct{}{}
 		return kafkatest.Refused(request.(*kmsg.ProduceRequest), kerr.NotEnoughReplicas), nil, true
 	})
-	answer := make(chan *ordererpb.BroadcastResponse, 1)
+	answer, during := make(chan *ordererpb.BroadcastResponse, 1), c.message(ch, "during")
 	go func() {
-		r, _ := c.ask(0, c.message(ch, "during"))
+		r, _ := c.ask(0, during)
 		answer <- r
 	}()
 	<-refused

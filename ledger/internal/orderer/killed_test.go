@@ -34,13 +34,17 @@ func (l *load) count() int {
 
 func startLoad(c *testCluster, clients int) (l *load, stop func()) {
 	l = &load{acked: map[string]bool{}}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(c.t.Context())
 	var group errgroup.Group
 	for id := range clients {
 		group.Go(func() error {
 			for n := 0; ctx.Err() == nil; n++ {
 				text := fmt.Sprintf("client %d, %d", id, n)
-				r, err := c.broadcast(ctx, (id+n)%3, c.message(ch, text))
+				env, err := c.envelope(ch, text)
+				if err != nil {
+					return err
+				}
+				r, err := c.broadcast(ctx, (id+n)%3, env)
 				if err == nil && r.Status == commonpb.Status_SUCCESS {
 					l.mu.Lock()
 					l.acked[text] = true
@@ -50,7 +54,7 @@ func startLoad(c *testCluster, clients int) (l *load, stop func()) {
 			return nil
 		})
 	}
-	return l, func() { cancel(); _ = group.Wait() }
+	return l, func() { cancel(); require.NoError(c.t, group.Wait()) }
 }
 
 func (l *load) waitFor(t *testing.T, n int) {

@@ -78,7 +78,11 @@ func TestTheLeaderIsNamed(t *testing.T) {
 	require.Eventually(t, func() bool { // another election may come in between
 		named = map[string]int{}
 		for i := range 3 {
-			r, err := c.broadcast(context.Background(), i, c.message(ch, fmt.Sprint(i)))
+			env, err := c.envelope(ch, fmt.Sprint(i))
+			if err != nil {
+				return false
+			}
+			r, err := c.broadcast(context.Background(), i, env)
 			if err != nil || r.Status != commonpb.Status_SUCCESS {
 				return false
 			}
