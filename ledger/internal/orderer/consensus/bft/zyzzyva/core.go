@@ -200,7 +200,7 @@ func (c *Core) receive(from bft.ID, m bft.Message) {
 	}
 	switch m := m.(type) {
 	case *Order:
-		c.onOrder(m)
+		c.onOrder(from, m)
 	case *Response:
 		c.onResponse(from, m)
 	case *LocalCommit:

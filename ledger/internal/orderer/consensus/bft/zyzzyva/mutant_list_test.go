@@ -26,10 +26,10 @@ var mutants = []mutanttest.Mutant{
 		"support := len(changes) - c.Group.Faulty();", "support := 1;"),
 	mutanttest.New("a new view takes what all have", "newview.go",
 		"support := len(changes) - c.Group.Faulty();", "support := len(changes);"),
-	mutanttest.New("anybody orders", "core.go",
-		"c.onOrder(m)", "c.onOrder(from, m)").
-		And("order.go", "onOrder(m *Order)", "onOrder(from bft.ID, m *Order)").
-		And("order.go", "	leader := c.Leader()\n", "	leader := from\n"),
+	mutanttest.New("anybody orders", "order.go",
+		"	leader := c.Leader()\n", "	leader := from\n"),
+	mutanttest.New("the leader answers for what others hand on", "order.go",
+		"case from != leader && (", "case false && ("),
 	mutanttest.New("a second order replaces the first", "order.go",
 		"			c.twoOrders(m.Seq, signed{s.history, s.order}, signed{m.History, m.Signature})\n", `			c.twoOrders(m.Seq, signed{s.history, s.order}, signed{m.History, m.Signature})
 			if m.Seq > c.final {

@@ -77,8 +77,10 @@ func (c *Core) propose() {
 	}
 }
 
-// onOrder takes an order from whoever has it: it is the leader's by its signature.
-func (c *Core) onOrder(m *Order) {
+// onOrder takes an order from whoever has it: its history is the leader's by the signature, and its entry is what that history
+// goes on with. Of what another replica sends that can be told for the next entry alone: it may have put an entry of its own in
+// the place of the leader's, for which nobody is to blame the leader.
+func (c *Core) onOrder(from bft.ID, m *Order) {
 	if m.Epoch != c.Group.Epoch || m.View != c.InView || !c.Member() || m.Seq > c.highest() || c.Closed {
 		return
 	}
@@ -98,6 +100,8 @@ func (c *Core) onOrder(m *Order) {
 		if old.History != m.History && c.Oracle.Verify(leader, statement, m.Signature) {
 			c.twoOrders(m.Seq, signed{old.History, old.Signature}, signed{m.History, m.Signature})
 		}
+	case from != leader && (m.Seq != c.Last+1 || m.History != Chain(c.tip, m.Entry.Digest())):
+		return
 	default:
 		if !c.Oracle.Verify(leader, statement, m.Signature) || !c.proper(m.Entry) {
 			return

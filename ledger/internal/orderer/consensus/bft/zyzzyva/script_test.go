@@ -64,6 +64,7 @@ func answer(a bft.Answer) bft.Message {
 //
 //	order VIEW TO...: history         an order of the last entry, to some
 //	after EPOCH TO...: history        the same in the first view of a later epoch
+//	doctor TO...: history tx          the leader's order of the history, with another entry, to some
 //	respond VIEW TO...: history       a response to it; 100: to the client
 //	spoil VIEW TO...: history         the same without a proper signature
 //	forge TO...: history              the same with an order that the leader has not signed
@@ -110,6 +111,12 @@ func lie(s *scripttest.Script, p *scripttest.Replica, line string) {
 		}
 		seq += epoch
 		toSome(words[2:], &Order{Epoch: epoch, Seq: seq, History: history, Entry: entry, Signature: sign(OrderStatement("ch", epoch, 0, seq, history))})
+	case "doctor":
+		others, ok := scripttest.Overheard(s, func(m *Order) bool { return m.Seq == seq-1 && m.History == before })
+		require.True(s.T, ok, line)
+		doctored := *others
+		doctored.Entry = entry
+		toSome(words[1:], &doctored)
 	case "respond", "spoil":
 		view := s.Number(words[1])
 		m := respond(p.ID, position{view: view, seq: seq}, history, entry)
