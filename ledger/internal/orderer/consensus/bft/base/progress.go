@@ -13,13 +13,13 @@ type Progress[S Stable] struct {
 	Start S   // that the epoch began with
 	Ends  []S // of the epochs before, by epoch
 
-	Last     uint64 // the highest that the replica has accepted
-	Applied  uint64 // up to it all is handed to the state machine
-	Here     uint64 // the state is durable up to there
-	Foreseen uint64 // up to there nobody waits for what is decided, where the ledger has not followed
-	Closed   bool   // the entry at Applied is a configuration, whose checkpoint is not stable yet
-	Stable   S      // the newest
-	Settled  uint64 // what is up to it is forgotten
+	Last      uint64 // the highest that the replica has accepted
+	Applied   uint64 // up to it all is handed to the state machine
+	Here      uint64 // the state is durable up to there
+	Foreseen  uint64 // up to there nobody waits for what is decided, where the ledger has not followed
+	Closed    bool   // the entry at Applied is a configuration, whose checkpoint is not stable yet
+	Stable    S      // the newest
+	Forgotten uint64 // entries up to it are forgotten
 
 	Fetching uint64   // the stable checkpoint whose state is being fetched; 0: none
 	Behind   bft.Time // when to fetch what is stable and not applied; 0: it is applied

@@ -24,9 +24,9 @@ func (c *Core) applyDecided() {
 		if s.digest != s.decision {
 			c.displace(s)
 		}
-		if len(c.ahead) > 0 {
+		if len(c.foreseen) > 0 {
 			for _, id := range s.decidedEntry.IDs() {
-				delete(c.ahead, id)
+				delete(c.foreseen, id)
 			}
 		}
 		c.pacer.Applied(seq, c.clock())
@@ -62,7 +62,7 @@ func (c *Core) foresee() {
 		entry := c.slots[c.Foreseen+1].decidedEntry
 		c.Pending.Ordered(entry)
 		for _, id := range entry.IDs() {
-			c.ahead[id] = true
+			c.foreseen[id] = true
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (c *Core) endsAt(seq uint64) bool {
 }
 
 // isDecided reports whether a transaction is decided.
-func (c *Core) isDecided(tx bft.Digest) bool { return c.ahead[tx] || c.Oracle.Known(tx) }
+func (c *Core) isDecided(tx bft.Digest) bool { return c.foreseen[tx] || c.Oracle.Known(tx) }
 
 func (c *Core) ready(seq uint64) bool {
 	s := c.slots[seq]

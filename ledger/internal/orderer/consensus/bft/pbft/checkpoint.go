@@ -65,15 +65,15 @@ func (c *Core) adopt(cert bft.Certificate) {
 
 // collect forgets the slots that nobody needs: they are applied here and durable at a quorum.
 func (c *Core) collect() {
-	for floor := c.Floor(); c.Settled < floor; c.Settled++ {
+	for floor := c.Floor(); c.Forgotten < floor; c.Forgotten++ {
 		if len(c.slots) == 0 {
-			c.Settled = floor
+			c.Forgotten = floor
 			break
 		}
-		if s := c.slots[c.Settled+1]; s != nil && c.Settled >= c.Applied {
+		if s := c.slots[c.Forgotten+1]; s != nil && c.Forgotten >= c.Applied {
 			c.displace(s) // unless the state that is fetched has it
 		}
-		delete(c.slots, c.Settled+1)
+		delete(c.slots, c.Forgotten+1)
 	}
 	if c.Applied >= c.Stable.Seq {
 		c.Behind = 0
@@ -95,7 +95,7 @@ func (c *Core) enter() {
 	c.InView, c.Active, c.base, c.next, c.closing = 0, true, c.Stable.Seq, c.Stable.Seq+1, 0
 	c.Closed, c.own, c.Last = false, nil, c.Stable.Seq
 	clear(c.slots)
-	c.Settled = c.Stable.Seq
+	c.Forgotten = c.Stable.Seq
 	c.resetEpoch()
 	c.Pending.Reshelve()
 	c.Recheck()
@@ -141,7 +141,7 @@ func (c *Core) fetched(in bft.Fetched) {
 	if !c.Took(in) {
 		return
 	}
-	clear(c.ahead)
+	clear(c.foreseen)
 	c.Last = max(c.Last, in.Seq)
 	c.collect()
 	c.FetchLater(c.cfg.Resend)

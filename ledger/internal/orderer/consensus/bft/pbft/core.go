@@ -68,16 +68,16 @@ type Core struct {
 	closing   uint64   // sequence number of a configuration that is accepted in this view; 0: none
 	logged    uint64   // sequence number of the newest state whose fetch has begun, with all votes before that durable
 
-	slots map[uint64]*slot
-	ahead map[bft.Digest]bool // the transactions of what is foreseen
+	slots    map[uint64]*slot
+	foreseen map[bft.Digest]bool // the transactions of entries up to Foreseen that are not applied
 
-	spares  spares
-	votes   *vouch.Votes[bft.Checkpoint]
-	own     []bft.Checkpoint // that this replica has vouched for, above Stable, ascending
-	changes []*ViewChange    // by member: the latest
-	proofs  []proof          // of what it holds prepared
-	askAt   []bft.Time       // when it may be asked for what its change names and is not here
-	newView *NewView         // of the view that is active, where we have it
+	spares   spares
+	votes    *vouch.Votes[bft.Checkpoint]
+	own      []bft.Checkpoint // that this replica has vouched for, above Stable, ascending
+	changes  []*ViewChange    // by member: the latest
+	verdicts []verdict        // of what it holds prepared
+	askAt    []bft.Time       // when it may be asked for what its change names and is not here
+	newView  *NewView         // of the view that is active, where we have it
 
 	appliedThen uint64 // Applied when the status was due last
 }
@@ -91,7 +91,7 @@ func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *
 			Progress: base.Progress[bft.Certificate]{Applied: state.Applied, Here: state.Applied, Closed: state.Closed, Last: state.Applied},
 			Help:     base.Help{Ration: bft.Ration{Every: cfg.Resend, Bytes: bft.Rationed}},
 		},
-		cfg: cfg, slots: map[uint64]*slot{}, ahead: map[bft.Digest]bool{},
+		cfg: cfg, slots: map[uint64]*slot{}, foreseen: map[bft.Digest]bool{},
 	}
 	c.Renew = c.renew
 	c.Stable.Next, c.Start.Next = cfg.Group, cfg.Group
@@ -111,9 +111,9 @@ func New(cfg Config, oracle bft.Oracle, state bft.State, records []bft.Record) *
 func (c *Core) resetEpoch() {
 	n := len(c.Group.Members)
 	c.votes = vouch.New[bft.Checkpoint](c.Group)
-	c.changes, c.proofs, c.askAt = make([]*ViewChange, n), make([]proof, n), make([]bft.Time, n)
+	c.changes, c.verdicts, c.askAt = make([]*ViewChange, n), make([]verdict, n), make([]bft.Time, n)
 	c.newView = nil
-	clear(c.ahead)
+	clear(c.foreseen)
 	c.Suspect = suspect.Timer{
 		First: c.cfg.Timeout, Most: c.cfg.MaxTimeout, Silence: bft.Silence(c.cfg.Resend),
 	}
@@ -152,7 +152,7 @@ func (c *Core) Step(now bft.Time, in bft.Input) bft.Effects {
 	c.applyDecided()
 	c.propose()
 	c.watch()
-	c.dropSettled()
+	c.pruneLate()
 	return c.EndStep(c.lateAt(), c.proposeAt)
 }
 

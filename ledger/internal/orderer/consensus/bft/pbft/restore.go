@@ -44,9 +44,9 @@ func (c *Core) restore(records []bft.Record) {
 	c.Applied = applied
 	// The configuration that the state ends with has opened its epoch already.
 	c.Closed = closed && c.Applied > c.Start.Seq
-	c.Settled = c.Floor()
+	c.Forgotten = c.Floor()
 	for seq := range c.slots {
-		if seq <= c.Settled {
+		if seq <= c.Forgotten {
 			delete(c.slots, seq)
 		}
 	}

@@ -70,8 +70,8 @@ func (c *Core) timeDecided(s *slot, digest bft.Digest) {
 	}
 }
 
-// dropSettled forgets the first late entries, as far as they need no vote any longer.
-func (c *Core) dropSettled() {
+// pruneLate forgets the first late entries, as far as they need no vote any longer.
+func (c *Core) pruneLate() {
 	for ; len(c.spares.late) > 0; c.spares.late = c.spares.late[1:] {
 		if s := c.slots[c.spares.late[0]]; s != nil && s.unvoted && !s.decided {
 			return
@@ -79,7 +79,7 @@ func (c *Core) dropSettled() {
 	}
 }
 
-// lateAt is when the others have had long enough for the first late entry, as dropSettled leaves it; 0: there is none.
+// lateAt is when the others have had long enough for the first late entry, as pruneLate leaves it; 0: there is none.
 func (c *Core) lateAt() bft.Time {
 	if len(c.spares.late) == 0 {
 		return 0
@@ -94,7 +94,7 @@ func (c *Core) lateAt() bft.Time {
 // watchSpared votes for one late entry whose time has come. Each has as many clients' signatures to verify as a message with
 // a proposal, and other messages go between.
 func (c *Core) watchSpared() {
-	c.dropSettled()
+	c.pruneLate()
 	at := c.lateAt()
 	if at == 0 || c.Now < at {
 		return

@@ -92,7 +92,7 @@ func (c *Core) onHave(m *bft.Have) {
 // named reports whether a view change holds the digest prepared.
 func (c *Core) named(seq uint64, digest bft.Digest) bool {
 	for at, m := range c.changes {
-		if m == nil || c.proofs[at] != proven {
+		if m == nil || c.verdicts[at] != proven {
 			continue
 		}
 		for i := range m.Prepared {

@@ -165,18 +165,18 @@ func (c *Core) hasBodies(at int) bool {
 	return all
 }
 
-// proof is what is known of what a view change holds prepared.
-type proof int
+// verdict is what is known of what a view change holds prepared.
+type verdict int
 
 const (
-	unproven proof = iota
+	unproven verdict = iota
 	proven
 	refuted
 )
 
 // keep takes a member's latest view change.
-func (c *Core) keep(at int, m *ViewChange, p proof) {
-	c.changes[at], c.proofs[at], c.askAt[at] = m, p, 0
+func (c *Core) keep(at int, m *ViewChange, v verdict) {
+	c.changes[at], c.verdicts[at], c.askAt[at] = m, v, 0
 }
 
 // kept reports whether a view change is the latest of its member's, at that place.
@@ -206,13 +206,13 @@ func (c *Core) provenChange(m *ViewChange) bool {
 	if !is {
 		return c.provesPrepared(m)
 	}
-	if c.proofs[at] == unproven {
-		c.proofs[at] = refuted
+	if c.verdicts[at] == unproven {
+		c.verdicts[at] = refuted
 		if c.provesPrepared(m) {
-			c.proofs[at] = proven
+			c.verdicts[at] = proven
 		}
 	}
-	return c.proofs[at] == proven
+	return c.verdicts[at] == proven
 }
 
 func (c *Core) provesPrepared(m *ViewChange) bool {

@@ -137,11 +137,11 @@ func (c *Core) reached() {
 // collect forgets what nobody needs: it is applied here and durable at a quorum.
 func (c *Core) collect() {
 	floor := c.Floor()
-	for ; c.Settled < floor; c.Settled++ {
-		c.misplace(c.Settled)
-		delete(c.slots, c.Settled) // the one at the floor says what history the next goes on from
-		delete(c.early, c.Settled+1)
-		delete(c.rounds, c.Settled+1)
+	for ; c.Forgotten < floor; c.Forgotten++ {
+		c.misplace(c.Forgotten)
+		delete(c.slots, c.Forgotten) // the one at the floor says what history the next goes on from
+		delete(c.early, c.Forgotten+1)
+		delete(c.rounds, c.Forgotten+1)
 	}
 	if c.Applied >= c.Stable.Seq {
 		c.Behind = 0
@@ -201,7 +201,7 @@ func (c *Core) enter() {
 	clear(c.early)
 	clear(c.rounds)
 	clear(c.bodies)
-	c.Last, c.tip, c.final, c.Settled = c.Stable.Seq, Beginning(c.Group.Epoch), max(c.Applied, c.Stable.Seq), c.Stable.Seq
+	c.Last, c.tip, c.final, c.Forgotten = c.Stable.Seq, Beginning(c.Group.Epoch), max(c.Applied, c.Stable.Seq), c.Stable.Seq
 	c.certAt, c.settleAt = 0, 0
 	c.anchor(c.Stable.Seq, c.tip)
 	c.resetEpoch()

@@ -31,9 +31,9 @@ func (c *Core) restore(records []bft.Record) {
 	if c.leadsToStable() {
 		c.final = max(c.final, c.Stable.Seq)
 	}
-	c.Settled = c.Floor()
+	c.Forgotten = c.Floor()
 	for seq := range c.slots {
-		if seq < c.Settled {
+		if seq < c.Forgotten {
 			delete(c.slots, seq)
 		}
 	}
