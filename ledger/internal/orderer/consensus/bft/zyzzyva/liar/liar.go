@@ -44,7 +44,7 @@ const (
 	forges         lies.Habit = "forges"          // makes certificates with its own signature in everybody's name
 	chooses        lies.Habit = "chooses"         // begins views with fewer, repeated or altered view changes
 	miscounts      lies.Habit = "miscounts"       // vouches for checkpoints that are not
-	swaps          lies.Habit = "swaps"           // answers with other entries than were asked for
+	swaps          lies.Habit = "swaps"           // answers with other entries than were asked for, and hands orders on with others
 	floods         lies.Habit = "floods"          // names sequence numbers far away
 	claims         lies.Habit = "claims"          // tells clients that all is final, and replicas that it holds certificates
 	invents        lies.Habit = "invents"         // orders transactions that no client has signed
@@ -160,6 +160,17 @@ func (l *Liar) otherOrder(m *zyzzyva.Order) *zyzzyva.Order {
 	return other
 }
 
+// doctor hands an order on with another entry.
+func (l *Liar) doctor(m *zyzzyva.Order) []bft.Outgoing {
+	old, ok := lies.Remembered[*zyzzyva.Order](&l.Liar)
+	if !ok || !l.Some(swaps, 2) {
+		return nil
+	}
+	other := *m
+	other.Entry = old.Entry
+	return l.Tells(swaps, l.ToAll(&other)...)
+}
+
 // historyBefore is what an order goes on from, where the liar remembers that.
 func (l *Liar) historyBefore(m *zyzzyva.Order) *bft.Digest {
 	if m.Seq == m.Epoch+1 {
@@ -217,7 +228,7 @@ func (l *Liar) Hears(from bft.ID, m bft.Message) []bft.Outgoing {
 	switch m := m.(type) {
 	case *zyzzyva.Order:
 		l.note(m.Epoch, m.View, m.Seq)
-		return l.echo(from, m.Epoch, m.View, m.Seq, m.History)
+		return append(l.echo(from, m.Epoch, m.View, m.Seq, m.History), l.doctor(m)...)
 	case *zyzzyva.Response:
 		l.note(m.Epoch, m.View, m.Seq)
 		return l.echo(from, m.Epoch, m.View, m.Seq, m.History)
