@@ -130,6 +130,30 @@ func TestTheNewestOfSeveralEpochsIsFetched(t *testing.T) {
 	}
 }
 
+// TestACertificateIsReadOnce: clients repeat it, anybody may be one, and each has its own of the same entries.
+func TestACertificateIsReadOnce(t *testing.T) {
+	core, o := four(2)
+	certificates := make([]*Commit, 2)
+	history := Beginning(0)
+	for i := range certificates {
+		entry, seq := &bft.Entry{Txs: [][]byte{{byte(i)}}}, uint64(i+1)
+		history = Chain(history, entry.Digest())
+		core.Step(1, bft.Received{From: 1, Message: &Order{Seq: seq, History: history, Entry: entry, Signature: []byte("signed")}})
+		certificates[i] = &Commit{Certificate{Seq: seq, History: history, Signatures: costtest.Quorum("signed")}}
+	}
+	require.EqualValues(t, 2, core.View().Last)
+	const client = 99
+	assert.Equal(t, 3, o.Costs(core, client, certificates[1]))
+	for _, m := range certificates {
+		assert.Zero(t, o.Costs(core, client, m), "it holds one that is as long")
+		sent := core.Step(1, bft.Received{From: client, Message: m}).Send
+		assert.Contains(t, sent, bft.Outgoing{To: client, Message: &LocalCommit{Seq: m.Certificate.Seq, History: m.Certificate.History}})
+	}
+	other := *certificates[0]
+	other.Certificate.History[0]++
+	assert.Equal(t, 3, o.Costs(core, client, &other))
+}
+
 // begins is how view 1 begins with entries of one transaction each.
 func begins(entries []*bft.Entry) *Start {
 	m := &Start{Stable: Stable{Checkpoint: bft.Checkpoint{Next: scripttest.GroupOf(4)}}}

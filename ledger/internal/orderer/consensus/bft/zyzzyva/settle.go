@@ -217,10 +217,12 @@ func (c *Core) onCommit(from bft.ID, m *Commit) {
 	if cert.Epoch != c.Group.Epoch || cert.View != c.InView || !c.Active || !c.Member() || cert.Start || cert.Seq > c.Last || cert.Seq <= c.base {
 		return
 	}
-	if !c.proven(cert) {
+	history, known := c.historyAt(cert.Seq)
+	// What a certificate that this replica holds covers needs no proof: clients repeat theirs, and each makes its own.
+	covered := known && history == cert.History && c.cert.View == c.InView && !cert.newer(&c.cert)
+	if !covered && !c.proven(cert) {
 		return
 	}
-	history, known := c.historyAt(cert.Seq)
 	if !known && cert.Seq > c.final {
 		return
 	}
