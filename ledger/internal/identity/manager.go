@@ -49,8 +49,8 @@ type OrgConfig struct {
 	// OUs maps the organizational unit that a certificate must carry to its role;
 	// DefaultOUs is what cryptogen and Fabric CA use.
 	OUs map[string]Role
-	// OUIssuers maps a unit to the authority, PEM, in whose certificates alone it counts. A unit that is not here counts
-	// in all certificates.
+	// OUIssuers maps a unit to the authority, PEM, whose certificates alone may carry it. One that is not here may stand in
+	// all certificates.
 	OUIssuers map[string][]byte
 }
 
@@ -61,10 +61,11 @@ func DefaultOUs() map[string]Role {
 
 type org struct {
 	roots, intermediates *x509.CertPool
+	inner                []*x509.Certificate // authorities with another one below them
 	revoked              revocations
 	admins               map[[sha256.Size]byte]bool // by digest
 	ous                  map[string]Role
-	issuers              map[string]*x509.Certificate // by unit; of those that count in one authority's certificates alone
+	issuers              map[string]*x509.Certificate // by unit; of those that one authority's certificates alone may carry
 }
 
 // Manager verifies the identities of a channel. It belongs to one version of the
@@ -113,6 +114,12 @@ func newOrg(cfg *OrgConfig) (*org, error) {
 	below, err := addAll(o.intermediates, cfg.IntermediateCerts)
 	if err != nil {
 		return nil, fmt.Errorf("intermediate certificate: %w", err)
+	}
+	for _, authority := range below {
+		chains, _ := o.chains(authority) // one that leads to no root harms no other
+		for _, chain := range chains {
+			o.inner = append(o.inner, chain[1:]...)
+		}
 	}
 	authorities := append(roots, below...)
 	if o.revoked, err = newRevocations(cfg.RevocationLists, authorities); err != nil {
@@ -258,15 +265,26 @@ func (m *Manager) verify(serialized []byte) (*Identity, error) {
 	return id, id.assignRoles(o, chains)
 }
 
-// chain walks up to a root as of the moment that the certificate was issued (the
-// trust), and notes from when until when each whole chain is valid (the time).
-func (i *Identity) chain(o *org) (chains [][]*x509.Certificate, err error) {
-	chains, err = i.Cert.Verify(x509.VerifyOptions{
-		Roots: o.roots, Intermediates: o.intermediates, CurrentTime: i.Cert.NotBefore.Add(time.Second),
+// chains walks up to a root as of the moment that the certificate was issued.
+func (o *org) chains(cert *x509.Certificate) ([][]*x509.Certificate, error) {
+	return cert.Verify(x509.VerifyOptions{
+		Roots: o.roots, Intermediates: o.intermediates, CurrentTime: cert.NotBefore.Add(time.Second),
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
 	})
-	if err != nil {
+}
+
+// chain finds whom the certificate is of (the trust), and notes from when until when each whole chain is valid (the time).
+// In each there is an authority above the certificate, which is none itself.
+func (i *Identity) chain(o *org) (chains [][]*x509.Certificate, err error) {
+	if chains, err = o.chains(i.Cert); err != nil {
 		return nil, fmt.Errorf("%w: %q of %s: %w", ErrUntrusted, i.Cert.Subject.CommonName, i.MSPID, err)
+	}
+	// As in Fabric an organisation that has put an authority below another one trusts the lower one for its members.
+	chains = slices.DeleteFunc(chains, func(chain []*x509.Certificate) bool {
+		return slices.ContainsFunc(o.inner, chain[1].Equal)
+	})
+	if len(chains) == 0 {
+		return nil, fmt.Errorf("%w: %q of %s was issued by an authority that has others below it", ErrUntrusted, i.Cert.Subject.CommonName, i.MSPID)
 	}
 	for _, chain := range chains {
 		if err := o.revoked.check(chain); err != nil {
@@ -284,18 +302,27 @@ func (i *Identity) assignRoles(o *org, chains [][]*x509.Certificate) error {
 	}
 	found := 0
 	for _, unit := range i.Cert.Subject.OrganizationalUnit {
-		issuer := o.issuers[unit]
-		issued := issuer == nil || slices.ContainsFunc(chains, func(chain []*x509.Certificate) bool { return len(chain) > 1 && chain[1].Equal(issuer) })
-		if role, ok := o.ous[unit]; ok && issued {
-			i.roles |= 1 << role
-			found++
+		role, ok := o.ous[unit]
+		if !ok {
+			continue
 		}
+		// As in Fabric: were the unit passed over, the certificate's other one would give it a role.
+		if issuer := o.issuers[unit]; issuer != nil && !slices.ContainsFunc(chains, issuedBy(issuer)) {
+			return fmt.Errorf("%w: %q of %s carries the unit %q, which is for certificates of %q",
+				ErrNoRole, i.Cert.Subject.CommonName, i.MSPID, unit, issuer.Subject.CommonName)
+		}
+		i.roles |= 1 << role
+		found++
 	}
 	if len(o.ous) > 0 && found != 1 {
 		return fmt.Errorf("%w: %q of %s carries %d of the units client, peer, admin, orderer; exactly one is accepted",
 			ErrNoRole, i.Cert.Subject.CommonName, i.MSPID, found)
 	}
 	return nil
+}
+
+func issuedBy(issuer *x509.Certificate) func(chain []*x509.Certificate) bool {
+	return func(chain []*x509.Certificate) bool { return chain[1].Equal(issuer) }
 }
 
 // parseCertificate accepts one PEM certificate with a P-256 key and nothing after it.

@@ -55,7 +55,7 @@ func intermediate(t *testing.T, above *ca.Authority) *ca.Authority {
 	own, err := tls.X509KeyPair(below.CertPEM(), below.KeyPEM())
 	require.NoError(t, err)
 	template := *own.Leaf
-	template.Subject.CommonName = "ca2"
+	template.RawSubject, template.Subject.CommonName = nil, "ca2"
 	der, err := x509.CreateCertificate(rand.Reader, &template, pair.Leaf, own.Leaf.PublicKey, pair.PrivateKey)
 	require.NoError(t, err)
 	middle, err := ca.Load(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), below.KeyPEM())
