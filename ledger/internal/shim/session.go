@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/internal/ops"
@@ -14,13 +15,6 @@ import (
 )
 
 var log = ops.Logger("shim")
-
-// messageStream is either end of a gRPC stream of chaincode messages.
-type messageStream interface {
-	Context() context.Context
-	Send(*peerpb.ChaincodeMessage) error
-	Recv() (*peerpb.ChaincodeMessage, error)
-}
 
 // errTooLarge says that a message was not sent: the peer would end the stream, and with it every transaction of the chaincode.
 var errTooLarge = errors.New("too large for the peer's stream")
@@ -31,7 +25,7 @@ type txKey struct{ channel, tx string }
 // session is the life of one peer's stream.
 type session struct {
 	contract Contract
-	stream   messageStream
+	stream   grpc.BidiStreamingServer[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage]
 	ctx      context.Context
 	offered  *peerpb.ChaincodeAdditionalParams // by the peer, before it said READY
 
@@ -45,7 +39,7 @@ type session struct {
 
 // serve registers as chaincodeID and runs what the peer sends until the stream
 // ends. It returns when all its transactions have returned.
-func serve(stream messageStream, chaincodeID string, contract Contract) error {
+func serve(stream grpc.BidiStreamingServer[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage], chaincodeID string, contract Contract) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	s := &session{contract: contract, stream: stream, ctx: ctx, running: map[txKey]*Stub{}}
 	// Transactions that wait for the peer's answer are released before we wait for them.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -16,6 +17,7 @@ import (
 
 // scriptedStream is a peer that sends a fixed list of messages and then hangs up.
 type scriptedStream struct {
+	grpc.BidiStreamingServer[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage]
 	ctx  context.Context
 	left []*peerpb.ChaincodeMessage
 	sent []*peerpb.ChaincodeMessage

@@ -1,7 +1,6 @@
 package cchost
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -27,13 +27,6 @@ const (
 	warnAgain       = 10 * time.Minute
 )
 
-// messageStream is our end of the gRPC stream.
-type messageStream interface {
-	Context() context.Context
-	Send(*peerpb.ChaincodeMessage) error
-	Recv() (*peerpb.ChaincodeMessage, error)
-}
-
 // callKey tells conversations apart: ids are unique within a channel only.
 type callKey struct{ channel, tx string }
 
@@ -41,7 +34,7 @@ type callKey struct{ channel, tx string }
 type connection struct {
 	host      *Host
 	chaincode string
-	stream    messageStream
+	stream    grpc.BidiStreamingClient[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage]
 
 	sendMu  sync.Mutex   // a gRPC stream takes one sender at a time
 	sending atomic.Int64 // since when the stream has been taking a message; 0: it is not
@@ -56,7 +49,7 @@ type connection struct {
 	dead      bool
 }
 
-func newConnection(h *Host, chaincode string, stream messageStream) *connection {
+func newConnection(h *Host, chaincode string, stream grpc.BidiStreamingClient[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage]) *connection {
 	return &connection{host: h, chaincode: chaincode, stream: stream, calls: map[callKey]*call{}}
 }
 
