@@ -1,6 +1,7 @@
 package cchost
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,8 +37,8 @@ type connection struct {
 	chaincode string
 	stream    grpc.BidiStreamingClient[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage]
 
-	sendMu  sync.Mutex   // a gRPC stream takes one sender at a time
-	sending atomic.Int64 // since when the stream has been taking a message; 0: it is not
+	turn    chan struct{} // full while somebody sends: a gRPC stream takes one sender at a time
+	sending atomic.Int64  // since when the stream has been taking a message; 0: it is not
 
 	mu sync.Mutex
 	// calls are those that the chaincode runs; nil: nobody waits for it, and its questions are refused. A second run under
@@ -50,7 +51,7 @@ type connection struct {
 }
 
 func newConnection(h *Host, chaincode string, stream grpc.BidiStreamingClient[peerpb.ChaincodeMessage, peerpb.ChaincodeMessage]) *connection {
-	return &connection{host: h, chaincode: chaincode, stream: stream, calls: map[callKey]*call{}}
+	return &connection{host: h, chaincode: chaincode, stream: stream, turn: make(chan struct{}, 1), calls: map[callKey]*call{}}
 }
 
 // begin enters a call.
@@ -134,13 +135,21 @@ func (c *connection) fail() {
 	c.abandoned = 0
 }
 
-// send gives a message to the stream. After errTooLarge the stream is as it was.
-func (c *connection) send(msg *peerpb.ChaincodeMessage) error {
+// send gives a message to the stream, unless ctx ends before it is its turn. After ctx's cause and after errTooLarge the
+// stream is as it was.
+func (c *connection) send(ctx context.Context, msg *peerpb.ChaincodeMessage) error {
 	if size, most := proto.Size(msg), c.host.config.MaxMessageBytes; size > most {
 		return fmt.Errorf("a message of %d bytes is %w: at most %d are accepted", size, errTooLarge, most)
 	}
-	c.sendMu.Lock()
-	defer c.sendMu.Unlock()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if ctx.Err() != nil { // both were there, and select has chosen
+		return context.Cause(ctx)
+	}
 	c.sending.Store(time.Now().UnixNano())
 	defer c.sending.Store(0)
 	if err := c.stream.Send(msg); err != nil {
@@ -200,10 +209,10 @@ func (c *connection) answer(question *peerpb.ChaincodeMessage, payload []byte, e
 	reply := &peerpb.ChaincodeMessage{Txid: question.GetTxid(), ChannelId: question.GetChannelId()}
 	if err == nil {
 		reply.Type, reply.Payload = peerpb.ChaincodeMessage_RESPONSE, payload
-		if err = c.send(reply); !errors.Is(err, errTooLarge) {
+		if err = c.send(c.stream.Context(), reply); !errors.Is(err, errTooLarge) {
 			return err
 		}
 	}
 	reply.Type, reply.Payload = peerpb.ChaincodeMessage_ERROR, []byte(err.Error())
-	return c.send(reply)
+	return c.send(c.stream.Context(), reply)
 }

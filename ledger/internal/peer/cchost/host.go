@@ -47,7 +47,8 @@ const startGrace = 5 * time.Second
 type Config struct {
 	// Chaincodes are those to dial, of distinct names.
 	Chaincodes []Chaincode
-	// ExecuteTimeout is for one transaction, calls between chaincodes included; 30 s by default.
+	// ExecuteTimeout is for one transaction, calls between chaincodes included; 30 s by default. The one whose message a
+	// chaincode is not taking just then may take 10 s more.
 	ExecuteTimeout time.Duration
 	// MaxRunning is how many transactions each chaincode executes at once, beyond which more are refused; 2,000 by default.
 	// Ten times as many may run besides for which nobody waits any longer.
@@ -169,7 +170,7 @@ func (h *Host) run(tx *transaction, name string, input *peerpb.ChaincodeInput) (
 	if err != nil {
 		return nil, err
 	}
-	err = conn.send(&peerpb.ChaincodeMessage{
+	err = conn.send(tx.ctx, &peerpb.ChaincodeMessage{
 		Type: peerpb.ChaincodeMessage_TRANSACTION, Payload: payload,
 		Txid: tx.in.TxID, ChannelId: tx.in.ChannelID, Proposal: tx.in.SignedProposal,
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -332,5 +333,29 @@ func TestAResponseThatIsNotOneFails(t *testing.T) {
 		require.ErrorIs(t, err, cchost.ErrFailed)
 		// The first answer ends the call. The chaincode's second one must be sent before the test goes on, or ends.
 		assert.NoError(t, <-again, "said twice: the second is nobody's")
+	}
+}
+
+// TestTheLimitOfTimeIsOfTheWaitForTheStreamToo: one transaction's message fills a stream that is not read, the next one
+// blocks in it, and all others wait behind that.
+func TestTheLimitOfTimeIsOfTheWaitForTheStreamToo(t *testing.T) {
+	address, _ := servingtest.Serve(t, func(s *grpc.Server) {
+		peerpb.RegisterChaincodeServer(s, script{play: func(st stream) error {
+			register(t, st)
+			<-st.Context().Done()
+			return nil
+		}})
+	})
+	f := start(t, cchost.Config{Chaincodes: []cchost.Chaincode{{Name: "cc", Address: address}}, ExecuteTimeout: 100 * time.Millisecond}).await("cc")
+	const all = 5
+	large, ended := strings.Repeat("x", 16<<20), make(chan error, all)
+	for i := range all {
+		go func() {
+			_, _, _, err := f.simulate(context.Background(), strconv.Itoa(i), "cc", large)
+			ended <- err
+		}()
+	}
+	for range all - 1 {
+		require.ErrorIs(t, <-ended, cchost.ErrTimeout)
 	}
 }
