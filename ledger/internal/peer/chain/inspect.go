@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -47,16 +48,22 @@ type CheckpointReport struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Inspect reads and checks a ledger without changing it; the node may be running. Damage is a
+// orderersBlocks is where an orderer keeps a channel's blocks, beside its log; a peer's are in the channel's folder itself.
+const orderersBlocks = "blocks"
+
+// Inspect reads and checks the ledger in a channel's folder without changing it; the node may be running. Damage is a
 // *blockfile.CorruptError or says the block.
 func Inspect(dir string, verdicts bool) (*Report, error) {
+	if below := filepath.Join(dir, orderersBlocks); isFolder(below) {
+		dir = below
+	}
 	store, err := blockfile.Open(dir, blockfile.Options{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = store.Close() }() // nothing was written
 	if store.Height() == 0 {
-		return nil, fmt.Errorf("%s holds no blocks: the folder of a channel's ledger is accepted, DATA/channels/CHANNEL of a peer, DATA/channels/CHANNEL/blocks of an orderer", dir)
+		return nil, fmt.Errorf("%s holds no blocks: the folder of a channel's ledger is accepted, DATA/channels/CHANNEL of a peer or an orderer", dir)
 	}
 	first, err := store.Block(0)
 	if err != nil {
@@ -73,6 +80,11 @@ func Inspect(dir string, verdicts bool) (*Report, error) {
 		return report, report.readOrderer(store)
 	}
 	return report, report.readPeer(store, verdicts)
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func (r *Report) readPeer(store *blockfile.Store, verdicts bool) error {

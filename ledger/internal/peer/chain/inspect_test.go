@@ -96,10 +96,11 @@ func TestInspectFindsWhatChecksumsCannot(t *testing.T) {
 	}
 }
 
-// TestInspectAnOrderersLedger: its blocks have no verdicts.
+// TestInspectAnOrderersLedger: its blocks have no verdicts, and lie in a folder of their own.
 func TestInspectAnOrderersLedger(t *testing.T) {
 	w := streamWorld(t)
-	dir := t.TempDir()
+	channel := t.TempDir()
+	dir := filepath.Join(channel, "blocks")
 	store, err := blockfile.Open(dir, blockfile.Options{})
 	require.NoError(t, err)
 	require.NoError(t, store.AppendBlock(w.Genesis))
@@ -109,7 +110,9 @@ func TestInspectAnOrderersLedger(t *testing.T) {
 	require.NoError(t, store.AppendTx(1, 0, raw, 0))
 	require.NoError(t, store.AppendSeal(header, metadata))
 	require.NoError(t, store.Close())
-	report, err := Inspect(dir, false)
-	require.NoError(t, err)
-	assert.Equal(t, &Report{Channel: peertest.Channel, Height: 2, Transactions: 2, LastHash: hex.EncodeToString(orders.Previous)}, report)
+	for _, of := range []string{channel, dir} {
+		report, err := Inspect(of, false)
+		require.NoError(t, err)
+		assert.Equal(t, &Report{Channel: peertest.Channel, Height: 2, Transactions: 2, LastHash: hex.EncodeToString(orders.Previous)}, report)
+	}
 }
