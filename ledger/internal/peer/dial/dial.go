@@ -12,12 +12,16 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 )
 
 const (
 	windowBytes = 4 << 20 // fixed and wide: no pings to estimate one
 	// handshake is how long a node may take to accept a connection. gRPC waits for 20 s.
 	handshake = 3 * time.Second
+	// A network that drops everything is noticed by a question after this silence that has no answer: TCP notices it where
+	// it has something to send, and after a quarter of an hour. Both are Fabric's.
+	askAfter, answerWithin = time.Minute, 20 * time.Second
 )
 
 var errOtherCertificate = errors.New("its certificate is not the one that the channel names for this orderer")
@@ -40,6 +44,7 @@ type Own struct {
 func Open(to Target, own Own, more ...grpc.DialOption) (*grpc.ClientConn, error) {
 	return grpc.NewClient(to.Address, append(more, grpc.WithTransportCredentials(to.credentials(own)),
 		grpc.WithInitialWindowSize(windowBytes), grpc.WithInitialConnWindowSize(windowBytes),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: askAfter, Timeout: answerWithin}),
 		// A node that comes back is used again within a second.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
