@@ -14,6 +14,7 @@ import (
 
 	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/peer/peertest"
+	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
 	"github.com/qioi/qioi/ledger/pb/ordererpb"
 	"github.com/qioi/qioi/ledger/pb/peerpb"
@@ -180,6 +181,25 @@ func TestChaincodeEventsComeBlockByBlock(t *testing.T) {
 	oldest := f.events(&gatewaypb.ChaincodeEventsRequest{StartPosition: &ordererpb.SeekPosition{Type: &ordererpb.SeekPosition_Oldest{}}})
 	_, err := oldest.Recv()
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
+}
+
+// TestEventsAfterATransactionDoNotBeginAtACopyOfItsID: anybody who may write can put one before it, and the client would get
+// again what it has had.
+func TestEventsAfterATransactionDoNotBeginAtACopyOfItsID(t *testing.T) {
+	f := start(t, nil)
+	emit := func(name string) ([]byte, string) {
+		return f.Make(peertest.Tx{Event: &peerpb.ChaincodeEvent{EventName: name, Payload: []byte("1")}})
+	}
+	had, _ := emit("had")
+	last, id := emit("last")
+	next, _ := emit("next")
+	f.ledger.add(f.World, nil, last, had, last, next)
+	f.ledger.mu.Lock()
+	flags := f.ledger.blocks[len(f.ledger.blocks)-1].Metadata.Metadata[commonpb.BlockMetadataIndex_TRANSACTIONS_FILTER]
+	flags[0] = byte(peerpb.TxValidationCode_BAD_PROPOSAL_TXID)
+	f.ledger.mu.Unlock()
+	_, names := f.next(f.events(&gatewaypb.ChaincodeEventsRequest{AfterTransactionId: id}))
+	assert.Equal(t, []string{"next=1"}, names)
 }
 
 // TestEventsAfterATransactionThatCannotBeLookedUp do not begin elsewhere: a client that goes on where it was would miss some.

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/qioi/qioi/ledger/internal/peer/validate"
 	"github.com/qioi/qioi/ledger/internal/protoutil"
 	"github.com/qioi/qioi/ledger/pb/commonpb"
 	"github.com/qioi/qioi/ledger/pb/gatewaypb"
@@ -97,13 +98,17 @@ func (f *eventFilter) of(block *commonpb.Block) []*peerpb.ChaincodeEvent {
 	}
 	var events []*peerpb.ChaincodeEvent
 	for i, tx := range block.GetData().GetData() {
-		if f.after != "" { // any transaction, of whatever fate, with an event or not
-			if msg, err := protoutil.ParseEnvelope(tx); err == nil && msg.Channel.GetTxId() == f.after {
+		code := peerpb.TxValidationCode_NOT_VALIDATED
+		if i < len(flags) {
+			code = peerpb.TxValidationCode(flags[i])
+		}
+		if f.after != "" { // valid or not, with an event or not; but a copy of the id is not the transaction
+			if msg, err := protoutil.ParseEnvelope(tx); err == nil && msg.Channel.GetTxId() == f.after && validate.ClaimsID(code) {
 				f.after = ""
 			}
 			continue
 		}
-		if i >= len(flags) || flags[i] != byte(peerpb.TxValidationCode_VALID) {
+		if code != peerpb.TxValidationCode_VALID {
 			continue
 		}
 		if event := eventOf(tx); event != nil && event.GetChaincodeId() == f.chaincode {
