@@ -60,8 +60,10 @@ func (p *parser) rule(depth int) (*commonpb.SignaturePolicy, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("more than %d levels", maxDepth)
 	}
-	if p.take("'") {
-		return p.principal()
+	for _, quote := range []string{"'", `"`} {
+		if p.take(quote) {
+			return p.principal(quote)
+		}
 	}
 	open := strings.IndexByte(p.skip(), '(')
 	if open < 0 {
@@ -72,7 +74,7 @@ func (p *parser) rule(depth int) (*commonpb.SignaturePolicy, error) {
 	n := int32(0)
 	if strings.EqualFold(name, "OutOf") {
 		number, rest, ok := strings.Cut(p.rest, ",")
-		parsed, err := strconv.ParseInt(strings.Trim(strings.TrimSpace(number), "'"), 10, 32)
+		parsed, err := strconv.ParseInt(strings.Trim(strings.TrimSpace(number), `'"`), 10, 32)
 		if !ok || err != nil {
 			return nil, fmt.Errorf("OutOf starts with %q, not with a number", number)
 		}
@@ -115,8 +117,8 @@ func (p *parser) arguments(depth int) ([]*commonpb.SignaturePolicy, error) {
 	}
 }
 
-func (p *parser) principal() (*commonpb.SignaturePolicy, error) {
-	name, rest, closed := strings.Cut(p.rest, "'")
+func (p *parser) principal(quote string) (*commonpb.SignaturePolicy, error) {
+	name, rest, closed := strings.Cut(p.rest, quote)
 	dot := strings.LastIndexByte(name, '.')
 	if !closed || dot <= 0 {
 		return nil, fmt.Errorf("principal '%s' is not of the form 'MSPID.role'", name)

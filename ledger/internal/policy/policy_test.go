@@ -84,6 +84,9 @@ func TestEvaluate(t *testing.T) {
 		{"AND('Org1MSP.member','Org1MSP.peer')", "1.peer", false},
 		{"AND('Org1MSP.peer','Org1MSP.member')", "1.client 1.peer", true},
 		{"OR('Org1MSP.peer')", "", false},
+		// Fabric's tools take both quotes.
+		{`AND("Org1MSP.peer",'Org2MSP.peer')`, "2.peer 1.peer", true},
+		{`OutOf("1", "Org1MSP.peer")`, "1.peer", true},
 	} {
 		assert.Equal(t, c.want, compile(t, c.policy).Evaluate(who(c.signers)), "%s signed by %q", c.policy, c.signers)
 	}
@@ -92,7 +95,7 @@ func TestEvaluate(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "peer", "'Org1MSP'", "'Org1MSP.king'", "AND()", "AND('A.peer'", "AND('A.peer' 'B.peer')", "XOR('A.peer')",
-		"OutOf('A.peer')", "OutOf(3,'A.peer')", "OutOf(0,'A.peer')", "OR('A.peer'))", "OR('A.peer", strings.Repeat("OR(", 40),
+		"OutOf('A.peer')", "OutOf(3,'A.peer')", "OutOf(0,'A.peer')", "OR('A.peer'))", "OR('A.peer", `OR('A.peer")`, strings.Repeat("OR(", 40),
 	} {
 		_, err := Parse(text)
 		require.ErrorIs(t, err, ErrMalformed, text)
