@@ -1,9 +1,14 @@
 package identity
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"testing"
@@ -121,5 +126,53 @@ func TestAnAuthorityWithOthersBelowItHasNoMembers(t *testing.T) {
 	}{"root": {root, ErrUntrusted}, "middle": {middle, ErrUntrusted}, "lowest": {lowest, nil}, "another root": {other, nil}} {
 		_, err := m.Deserialize(issue(t, c.from, "Org1MSP", ca.Request{CommonName: "u", Unit: "client"}).Serialized())
 		assert.ErrorIs(t, err, c.want, name)
+	}
+}
+
+// TestAnAuthorityMayHaveAnyKindOfKey, as in Fabric: companies' roots are often RSA. Members may not.
+func TestAnAuthorityMayHaveAnyKindOfKey(t *testing.T) {
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	require.NoError(t, err)
+	p256, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	for name, key := range map[string]crypto.Signer{"RSA": rsaKey, "P-384": p384} {
+		t.Run(name, func(t *testing.T) {
+			root := &x509.Certificate{
+				SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "root"}, IsCA: true, BasicConstraintsValid: true,
+				NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+			}
+			sign := func(template *x509.Certificate, member crypto.Signer) []byte {
+				der, err := x509.CreateCertificate(rand.Reader, template, root, member.Public(), key)
+				require.NoError(t, err)
+				return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+			}
+			rootPEM := sign(root, key)
+			parsed, _, err := firstCertificate(rootPEM)
+			require.NoError(t, err)
+			member := func(serial int64, of crypto.Signer) []byte {
+				return serialize(t, "Org1MSP", sign(&x509.Certificate{
+					SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "u", OrganizationalUnit: []string{"client"}},
+					NotBefore: root.NotBefore, NotAfter: root.NotAfter,
+				}, of))
+			}
+			list, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{
+				Number: big.NewInt(1), NextUpdate: root.NotAfter,
+				RevokedCertificateEntries: []x509.RevocationListEntry{{SerialNumber: big.NewInt(3), RevocationTime: time.Now()}},
+			}, parsed, key)
+			require.NoError(t, err)
+			m, err := NewManager(OrgConfig{
+				MSPID: "Org1MSP", RootCerts: [][]byte{rootPEM}, RevocationLists: [][]byte{list}, OUs: DefaultOUs(),
+				OUIssuers: map[string][]byte{"client": rootPEM},
+			})
+			require.NoError(t, err)
+			_, err = m.Deserialize(member(2, p256))
+			require.NoError(t, err)
+			_, err = m.Deserialize(member(3, p256))
+			require.ErrorIs(t, err, ErrRevoked)
+			_, err = m.Deserialize(member(4, key))
+			require.ErrorIs(t, err, ErrMalformed)
+		})
 	}
 }

@@ -148,7 +148,7 @@ func digests(pems [][]byte) (map[[sha256.Size]byte]bool, error) {
 func ouIssuers(pems map[string][]byte, authorities []*x509.Certificate) (map[string]*x509.Certificate, error) {
 	issuers := map[string]*x509.Certificate{}
 	for unit, text := range pems {
-		cert, err := parseCertificate(text)
+		cert, err := onlyCertificate(text)
 		if err != nil {
 			return nil, fmt.Errorf("authority of unit %q: %w", unit, err)
 		}
@@ -162,7 +162,7 @@ func ouIssuers(pems map[string][]byte, authorities []*x509.Certificate) (map[str
 
 func addAll(pool *x509.CertPool, pems [][]byte) (certs []*x509.Certificate, err error) {
 	for _, text := range pems {
-		cert, err := parseCertificate(text)
+		cert, err := onlyCertificate(text)
 		if err != nil {
 			return nil, err
 		}
@@ -325,20 +325,26 @@ func issuedBy(issuer *x509.Certificate) func(chain []*x509.Certificate) bool {
 	return func(chain []*x509.Certificate) bool { return chain[1].Equal(issuer) }
 }
 
-// parseCertificate accepts one PEM certificate with a P-256 key and nothing after it.
+// parseCertificate accepts a member's certificate: one with a P-256 key.
 func parseCertificate(text []byte) (*x509.Certificate, error) {
-	cert, rest, err := firstCertificate(text)
+	cert, err := onlyCertificate(text)
 	if err != nil {
 		return nil, err
-	}
-	if strings.TrimSpace(string(rest)) != "" {
-		return nil, fmt.Errorf("more than one PEM certificate found")
 	}
 	key, ok := cert.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
 		return nil, fmt.Errorf("certificate %q: only ECDSA P-256 keys are accepted", cert.Subject.CommonName)
 	}
 	return cert, nil
+}
+
+// onlyCertificate accepts one PEM certificate, of any key as an authority may have, and nothing after it.
+func onlyCertificate(text []byte) (*x509.Certificate, error) {
+	cert, rest, err := firstCertificate(text)
+	if err == nil && strings.TrimSpace(string(rest)) != "" {
+		err = errors.New("more than one PEM certificate found")
+	}
+	return cert, err
 }
 
 func firstCertificate(text []byte) (cert *x509.Certificate, rest []byte, err error) {
