@@ -58,6 +58,8 @@ type GenesisOrg struct {
 	RootCert  []byte
 	TLSCert   []byte
 	Endpoints []string // host:port of its orderers, or of its peers
+	// IntermediateCerts and TLSIntermediateCerts are authorities below RootCert and TLSCert.
+	IntermediateCerts, TLSIntermediateCerts [][]byte
 }
 
 // GenesisChaincode is a chaincode that a new channel starts with.
@@ -209,6 +211,7 @@ func (o *GenesisOrg) group(writers ...identity.Role) (*commonpb.ConfigGroup, err
 	}
 	msp := &msppb.FabricMSPConfig{
 		Name: o.MSPID, RootCerts: [][]byte{o.RootCert}, TlsRootCerts: [][]byte{o.TLSCert},
+		IntermediateCerts: o.IntermediateCerts, TlsIntermediateCerts: o.TLSIntermediateCerts,
 		CryptoConfig: &msppb.FabricCryptoConfig{SignatureHashFamily: "SHA2", IdentityIdentifierHashFunction: "SHA256"},
 		FabricNodeOus: &msppb.FabricNodeOUs{
 			Enable: true, ClientOuIdentifier: units("client"), PeerOuIdentifier: units("peer"),

@@ -46,6 +46,9 @@ type OrganisationPatch struct {
 	RootCert string   `yaml:"root_cert"`
 	TLSCert  string   `yaml:"tls_cert"`
 	Peers    []string `yaml:"peers"` // host:port
+	// IntermediateCerts and TLSIntermediateCerts are authorities below the two, where it has any.
+	IntermediateCerts    []string `yaml:"intermediate_certs"`
+	TLSIntermediateCerts []string `yaml:"tls_intermediate_certs"`
 }
 
 // Apply gives the configuration with the changes in it.
@@ -84,6 +87,12 @@ func (p *Patch) organisations(application *commonpb.ConfigGroup) error {
 			return fmt.Errorf("%w: organisation %q: a name that the channel does not have yet is accepted", ErrInvalid, o.MSPID)
 		}
 		org := GenesisOrg{MSPID: o.MSPID, RootCert: []byte(o.RootCert), TLSCert: []byte(o.TLSCert), Endpoints: o.Peers}
+		for _, text := range o.IntermediateCerts {
+			org.IntermediateCerts = append(org.IntermediateCerts, []byte(text))
+		}
+		for _, text := range o.TLSIntermediateCerts {
+			org.TLSIntermediateCerts = append(org.TLSIntermediateCerts, []byte(text))
+		}
 		group, err := org.application()
 		if err != nil {
 			return err

@@ -127,7 +127,7 @@ func (o *options) addOrg() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&mspID, "msp-id", "", "the organisation's MSP id")
-	cmd.Flags().StringVar(&dir, "msp", "", "its folder msp, with cacerts and tlscacerts")
+	cmd.Flags().StringVar(&dir, "msp", "", "its folder msp, with cacerts and tlscacerts (and intermediatecerts, tlsintermediatecerts)")
 	cmd.Flags().StringSliceVar(&peers, "peer", nil, "host:port of a peer; repeat for several")
 	_ = cmd.MarkFlagRequired("msp-id") // the flags exist: the lines above made them
 	_ = cmd.MarkFlagRequired("msp")

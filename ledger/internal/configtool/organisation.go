@@ -124,7 +124,8 @@ func (f *folder) client(channel string, signer *identity.SigningIdentity) (*clie
 	return newClient(channel, addresses, need, tlsCA, signer)
 }
 
-// readOrganisation reads a folder "msp" as Fabric lays it out: cacerts and tlscacerts.
+// readOrganisation reads a folder "msp" as Fabric lays it out: cacerts and tlscacerts, and where they are there
+// intermediatecerts and tlsintermediatecerts.
 func readOrganisation(mspID, dir string, peers []string) (channelconfig.OrganisationPatch, error) {
 	org := channelconfig.OrganisationPatch{MSPID: mspID, Peers: peers}
 	for sub, into := range map[string]*string{"cacerts": &org.RootCert, "tlscacerts": &org.TLSCert} {
@@ -137,6 +138,19 @@ func readOrganisation(mspID, dir string, peers []string) (channelconfig.Organisa
 			return org, err
 		}
 		*into = string(text)
+	}
+	for sub, into := range map[string]*[]string{"intermediatecerts": &org.IntermediateCerts, "tlsintermediatecerts": &org.TLSIntermediateCerts} {
+		files, err := filepath.Glob(filepath.Join(dir, sub, "*"))
+		if err != nil {
+			return org, err
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return org, err
+			}
+			*into = append(*into, string(text))
+		}
 	}
 	return org, nil
 }

@@ -1,6 +1,10 @@
 package configtool
 
 import (
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,7 +12,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/qioi/qioi/ledger/internal/ca"
+	"github.com/qioi/qioi/ledger/internal/channelconfig"
+	"github.com/qioi/qioi/ledger/internal/identity"
 	"github.com/qioi/qioi/ledger/internal/network"
+	"github.com/qioi/qioi/ledger/internal/peer/peertest"
 	"github.com/qioi/qioi/ledger/internal/setup"
 )
 
@@ -47,4 +55,53 @@ func TestThoseSignWhoseKeysAreThere(t *testing.T) {
 	}
 	_, err = signers()
 	require.ErrorContains(t, err, "its folder has no administrator's key")
+}
+
+// TestAnOrganisationsIntermediateAuthoritiesComeAlong, which issue all its certificates where it has any.
+func TestAnOrganisationsIntermediateAuthoritiesComeAlong(t *testing.T) {
+	root, err := ca.New("ca", "org3.example.com")
+	require.NoError(t, err)
+	middle := below(t, root)
+	dir := t.TempDir()
+	for file, text := range map[string][]byte{
+		"cacerts/root.pem": root.CertPEM(), "intermediatecerts/middle.pem": middle.CertPEM(),
+		"tlscacerts/root.pem": root.CertPEM(), "tlsintermediatecerts/middle.pem": middle.CertPEM(),
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), text, 0o600))
+	}
+	org, err := readOrganisation("Org3MSP", dir, nil)
+	require.NoError(t, err)
+	patch := channelconfig.Patch{Organisations: []channelconfig.OrganisationPatch{org}}
+	config, err := patch.Apply(peertest.New(t, peertest.Options{}).Bundle.Config)
+	require.NoError(t, err)
+	bundle, err := channelconfig.FromConfig(peertest.Channel, config)
+	require.NoError(t, err)
+
+	cert, key, err := middle.Issue(ca.Request{CommonName: "peer0", Unit: "peer"})
+	require.NoError(t, err)
+	signer, err := identity.NewSigner("Org3MSP", cert, key)
+	require.NoError(t, err)
+	_, err = bundle.MSP.Deserialize(signer.Serialized())
+	require.NoError(t, err)
+	known := x509.NewCertPool()
+	known.AppendCertsFromPEM(root.CertPEM())
+	known.AppendCertsFromPEM(middle.CertPEM())
+	assert.True(t, bundle.Orgs["Org3MSP"].TLSRoots.Equal(known))
+}
+
+// below makes an authority below another one.
+func below(t *testing.T, above *ca.Authority) *ca.Authority {
+	t.Helper()
+	made, err := ca.New("ca2", "org3.example.com")
+	require.NoError(t, err)
+	upper, err := tls.X509KeyPair(above.CertPEM(), above.KeyPEM())
+	require.NoError(t, err)
+	lower, err := tls.X509KeyPair(made.CertPEM(), made.KeyPEM())
+	require.NoError(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, lower.Leaf, upper.Leaf, lower.Leaf.PublicKey, upper.PrivateKey)
+	require.NoError(t, err)
+	middle, err := ca.Load(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), made.KeyPEM())
+	require.NoError(t, err)
+	return middle
 }
