@@ -119,15 +119,15 @@ func (o *options) addOrg() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "add-org --msp-id ID --msp DIR", Short: "Let another organisation use the channel", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			org, err := readOrganisation(mspID, dir, peers)
+			patch, err := readOrganisation(mspID, dir, peers)
 			if err != nil {
 				return err
 			}
-			return o.change(cmd, channelconfig.Patch{Organisations: []channelconfig.OrganisationPatch{org}})
+			return o.change(cmd, patch)
 		},
 	}
 	cmd.Flags().StringVar(&mspID, "msp-id", "", "the organisation's MSP id")
-	cmd.Flags().StringVar(&dir, "msp", "", "its folder msp, with cacerts and tlscacerts (and intermediatecerts, tlsintermediatecerts)")
+	cmd.Flags().StringVar(&dir, "msp", "", "its folder msp, with cacerts and tlscacerts (and intermediatecerts, tlsintermediatecerts, crls)")
 	cmd.Flags().StringSliceVar(&peers, "peer", nil, "host:port of a peer; repeat for several")
 	_ = cmd.MarkFlagRequired("msp-id") // the flags exist: the lines above made them
 	_ = cmd.MarkFlagRequired("msp")

@@ -124,35 +124,42 @@ func (f *folder) client(channel string, signer *identity.SigningIdentity) (*clie
 	return newClient(channel, addresses, need, tlsCA, signer)
 }
 
-// readOrganisation reads a folder "msp" as Fabric lays it out: cacerts and tlscacerts, and where they are there
-// intermediatecerts and tlsintermediatecerts.
-func readOrganisation(mspID, dir string, peers []string) (channelconfig.OrganisationPatch, error) {
+// readOrganisation makes a patch of a folder "msp" as Fabric lays it out: cacerts and tlscacerts, and where they are there
+// intermediatecerts, tlsintermediatecerts and crls.
+func readOrganisation(mspID, dir string, peers []string) (patch channelconfig.Patch, err error) {
 	org := channelconfig.OrganisationPatch{MSPID: mspID, Peers: peers}
 	for sub, into := range map[string]*string{"cacerts": &org.RootCert, "tlscacerts": &org.TLSCert} {
 		file, err := single(filepath.Join(dir, sub, "*"))
 		if err != nil {
-			return org, fmt.Errorf("organisation %s: %w", mspID, err)
+			return patch, fmt.Errorf("organisation %s: %w", mspID, err)
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return org, err
+			return patch, err
 		}
 		*into = string(text)
 	}
-	for sub, into := range map[string]*[]string{"intermediatecerts": &org.IntermediateCerts, "tlsintermediatecerts": &org.TLSIntermediateCerts} {
+	var revoked []string
+	for sub, into := range map[string]*[]string{
+		"intermediatecerts": &org.IntermediateCerts, "tlsintermediatecerts": &org.TLSIntermediateCerts, "crls": &revoked,
+	} {
 		files, err := filepath.Glob(filepath.Join(dir, sub, "*"))
 		if err != nil {
-			return org, err
+			return patch, err
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
 			if err != nil {
-				return org, err
+				return patch, err
 			}
 			*into = append(*into, string(text))
 		}
 	}
-	return org, nil
+	patch.Organisations = []channelconfig.OrganisationPatch{org}
+	if len(revoked) > 0 {
+		patch.RevocationLists = map[string][]string{mspID: revoked}
+	}
+	return patch, nil
 }
 
 func single(pattern string) (string, error) {

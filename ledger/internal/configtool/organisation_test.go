@@ -57,33 +57,42 @@ func TestThoseSignWhoseKeysAreThere(t *testing.T) {
 	require.ErrorContains(t, err, "its folder has no administrator's key")
 }
 
-// TestAnOrganisationsIntermediateAuthoritiesComeAlong, which issue all its certificates where it has any.
-func TestAnOrganisationsIntermediateAuthoritiesComeAlong(t *testing.T) {
+// TestAnOrganisationsFolderIsReadWhole: where there are intermediate authorities they issue all its certificates, and what
+// its lists revoke must not be admitted.
+func TestAnOrganisationsFolderIsReadWhole(t *testing.T) {
 	root, err := ca.New("ca", "org3.example.com")
 	require.NoError(t, err)
 	middle := below(t, root)
+	issue := func() (cert []byte, signer *identity.SigningIdentity) {
+		cert, key, err := middle.Issue(ca.Request{CommonName: "peer0", Unit: "peer"})
+		require.NoError(t, err)
+		signer, err = identity.NewSigner("Org3MSP", cert, key)
+		require.NoError(t, err)
+		return cert, signer
+	}
+	_, member := issue()
+	lost, revoked := issue()
+	list, err := middle.Revoke(lost)
+	require.NoError(t, err)
 	dir := t.TempDir()
 	for file, text := range map[string][]byte{
 		"cacerts/root.pem": root.CertPEM(), "intermediatecerts/middle.pem": middle.CertPEM(),
-		"tlscacerts/root.pem": root.CertPEM(), "tlsintermediatecerts/middle.pem": middle.CertPEM(),
+		"tlscacerts/root.pem": root.CertPEM(), "tlsintermediatecerts/middle.pem": middle.CertPEM(), "crls/lost.pem": list,
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), text, 0o600))
 	}
-	org, err := readOrganisation("Org3MSP", dir, nil)
+	patch, err := readOrganisation("Org3MSP", dir, nil)
 	require.NoError(t, err)
-	patch := channelconfig.Patch{Organisations: []channelconfig.OrganisationPatch{org}}
 	config, err := patch.Apply(peertest.New(t, peertest.Options{}).Bundle.Config)
 	require.NoError(t, err)
 	bundle, err := channelconfig.FromConfig(peertest.Channel, config)
 	require.NoError(t, err)
 
-	cert, key, err := middle.Issue(ca.Request{CommonName: "peer0", Unit: "peer"})
+	_, err = bundle.MSP.Deserialize(member.Serialized())
 	require.NoError(t, err)
-	signer, err := identity.NewSigner("Org3MSP", cert, key)
-	require.NoError(t, err)
-	_, err = bundle.MSP.Deserialize(signer.Serialized())
-	require.NoError(t, err)
+	_, err = bundle.MSP.Deserialize(revoked.Serialized())
+	require.ErrorIs(t, err, identity.ErrRevoked)
 	known := x509.NewCertPool()
 	known.AppendCertsFromPEM(root.CertPEM())
 	known.AppendCertsFromPEM(middle.CertPEM())
