@@ -11,18 +11,20 @@ const (
 	LedgerQueries  = "qscc"
 	ChannelQueries = "cscc"
 	Lifecycle      = "_lifecycle"
+	// LegacyLifecycle is that of Fabric 1.4, for which `peer chaincode list` still asks.
+	LegacyLifecycle = "lscc"
 )
 
 // IsSystemChaincode reports whether a chaincode is part of every peer rather than defined on a channel.
 func IsSystemChaincode(name string) bool {
-	return name == LedgerQueries || name == ChannelQueries || name == Lifecycle
+	return name == LedgerQueries || name == ChannelQueries || name == Lifecycle || name == LegacyLifecycle
 }
 
 // Fabric's rules for names and versions, and the names that it keeps for itself.
 var (
 	chaincodeName    = regexp.MustCompile(`^[a-zA-Z0-9]+([-_][a-zA-Z0-9]+)*$`)
 	chaincodeVersion = regexp.MustCompile(`^[A-Za-z0-9_.+-]+$`)
-	reserved         = []string{"cscc", "escc", "lscc", "qscc", "vscc"}
+	reserved         = []string{ChannelQueries, "escc", LegacyLifecycle, LedgerQueries, "vscc"}
 )
 
 // CheckChaincodeName refuses what Fabric does not accept as the name of a chaincode.

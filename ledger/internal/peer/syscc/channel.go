@@ -12,9 +12,10 @@ import (
 	"github.com/qioi/qioi/ledger/pb/peerpb"
 )
 
-// channelQuery is cscc: the function and, for all but GetChannels, the channel.
+// channelQuery is cscc: the function and, for most, the channel.
 func (s *System) channelQuery(q Query) (proto.Message, error) {
-	if len(q.Args) < 1 || string(q.Args[0]) != "GetChannels" && len(q.Args) < 2 {
+	alone := []string{"GetChannels", "JoinBySnapshotStatus"}
+	if len(q.Args) < 1 || len(q.Args) < 2 && !slices.Contains(alone, string(q.Args[0])) {
 		return nil, fabrics("Incorrect number of arguments, %d", len(q.Args))
 	}
 	switch function := string(q.Args[0]); function {
@@ -32,7 +33,7 @@ func (s *System) channelQuery(q Query) (proto.Message, error) {
 			return nil, err
 		}
 		return ch.Bundle().Config, nil
-	case "JoinChain", "JoinChainBySnapshot":
+	case "JoinChain", "JoinChainBySnapshot", "JoinBySnapshotStatus":
 		return nil, fmt.Errorf("%s: a peer's channels stand in its configuration file; it joins when it is started with them", function)
 	default:
 		return nil, fabrics("Requested function %s not found.", function)

@@ -80,6 +80,8 @@ func (s *System) Answer(ctx context.Context, q Query) *peerpb.Response {
 		answer, err = s.channelQuery(q)
 	case channelconfig.Lifecycle:
 		answer, err = s.lifecycleQuery(q)
+	case channelconfig.LegacyLifecycle:
+		err = errors.New("lscc: definitions stand in the channel's configuration: peer lifecycle chaincode querycommitted shows them")
 	default:
 		err = fmt.Errorf("%q is no system chaincode", q.Chaincode)
 	}
