@@ -111,8 +111,8 @@ func (e *Endorser) ProcessProposal(ctx context.Context, signed *peerpb.SignedPro
 		return nil, fmt.Errorf("error validating proposal: %w", err)
 	}
 	taken, err := ch.Exists(p.key)
-	if err != nil {
-		return nil, err
+	if err != nil { // the peer's own failure, which another one may not have
+		return failed(err.Error()), nil
 	}
 	if taken {
 		e.metrics.failed(duplicate, bundle, p.chaincode)

@@ -34,11 +34,12 @@ type fakeChannel struct {
 	state  *statedb.DB
 	told   *statedb.DB // nil: state
 	taken  map[validate.TxKey]bool
+	lost   error // why that cannot be read
 }
 
 func (c *fakeChannel) Bundle() *channelconfig.Bundle           { return c.bundle }
 func (c *fakeChannel) Snapshot() *statedb.Snapshot             { return c.state.Snapshot() }
-func (c *fakeChannel) Exists(key validate.TxKey) (bool, error) { return c.taken[key], nil }
+func (c *fakeChannel) Exists(key validate.TxKey) (bool, error) { return c.taken[key], c.lost }
 
 func (c *fakeChannel) Told() *statedb.Snapshot {
 	if c.told != nil {
@@ -114,6 +115,13 @@ func TestFailuresAreFabrics(t *testing.T) {
 	ch.taken[key] = true
 	_, err = e.ProcessProposal(context.Background(), signed)
 	assert.EqualError(t, err, fmt.Sprintf("duplicate transaction found [%s]. Creator [%x]", id, w.Signer("Org1MSP", "client").Serialized()))
+
+	ch.lost = errors.New("the ids are damaged")
+	answer, err = e.ProcessProposal(context.Background(), signed)
+	require.NoError(t, err, "another peer may do better, which a gateway does not try after a refusal")
+	assert.Equal(t, "the ids are damaged", answer.Response.Message)
+	assert.Nil(t, answer.Payload)
+	ch.lost = nil
 
 	signed, _ = w.Propose(peertest.Proposal{Chaincode: "none"})
 	answer, err = e.ProcessProposal(context.Background(), signed)
