@@ -204,15 +204,16 @@ func (c *connection) handle(msg *peerpb.ChaincodeMessage) error {
 	return c.answer(msg, payload, err)
 }
 
-// answer replies to a question of the chaincode. An answer that is too large becomes an error, which is the transaction's alone.
+// answer replies to a question of the chaincode, and waits for its turn as long as the stream lives, which says itself why it
+// has ended. An answer that is too large becomes an error, which is the transaction's alone.
 func (c *connection) answer(question *peerpb.ChaincodeMessage, payload []byte, err error) error {
 	reply := &peerpb.ChaincodeMessage{Txid: question.GetTxid(), ChannelId: question.GetChannelId()}
 	if err == nil {
 		reply.Type, reply.Payload = peerpb.ChaincodeMessage_RESPONSE, payload
-		if err = c.send(c.stream.Context(), reply); !errors.Is(err, errTooLarge) {
+		if err = c.send(context.Background(), reply); !errors.Is(err, errTooLarge) {
 			return err
 		}
 	}
 	reply.Type, reply.Payload = peerpb.ChaincodeMessage_ERROR, []byte(err.Error())
-	return c.send(c.stream.Context(), reply)
+	return c.send(context.Background(), reply)
 }
