@@ -32,6 +32,11 @@ BACKLOG = 128
 PATIENCE = 30.0
 #: How often a client comes that is hung up on before its question was read.
 TRIES = 3
+#: What is to be done about a port that cannot be bound.
+UNBOUND = {
+    errno.EADDRINUSE: "; name a free one",
+    errno.EACCES: " (a port below 1024 needs CAP_NET_BIND_SERVICE); name another one",
+}
 #: What explains a route that is not served.
 OTHER_VERSION = "; if the daemon is of another version: restart it, or use the command of its version"
 
@@ -184,8 +189,8 @@ def serve_tcp(host: str, port: int, routes: Routes) -> Service:
 
 def why_not_served(host: str, port: int, error: OSError | UnicodeError) -> str:
     """Say whether it is the port or the address that cannot be used; UnicodeError: no host can have such a name."""
-    if isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES):
-        return f"metrics {host}:{port}: {os.strerror(error.errno)}; name a free one with `metrics.port`, or 0 for none"
+    if isinstance(error, OSError) and (what := UNBOUND.get(error.errno or 0)):
+        return f"metrics {host}:{port}: {os.strerror(error.errno or 0)}{what} with `metrics.port`, or 0 for none"
     if isinstance(error, UnicodeError):
         why = "no name of a host"
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -19,7 +20,16 @@ from waiting import PATIENCE, until
 
 import qioi.show.connections
 import qioi.show.http
-from qioi.show.http import BusyError, UnixConnection, UnreachableError, get_json, request_json, serve_tcp, serve_unix
+from qioi.show.http import (
+    BusyError,
+    UnixConnection,
+    UnreachableError,
+    get_json,
+    request_json,
+    serve_tcp,
+    serve_unix,
+    why_not_served,
+)
 
 
 def switches(thread: int) -> int:
@@ -332,6 +342,14 @@ def test_a_port_that_is_somebody_elses_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(BusyError, match=rf"^metrics 127\.0\.0\.1:{port}: Address already in use; name a free one"):
             serve_tcp("127.0.0.1", port, {})
+
+
+def test_a_port_without_the_right_to_it_is_not_said_to_be_taken() -> None:
+    said = why_not_served("127.0.0.1", 80, PermissionError(errno.EACCES, "Permission denied"))
+    assert said == (
+        "metrics 127.0.0.1:80: Permission denied (a port below 1024 needs CAP_NET_BIND_SERVICE); name another one with "
+        "`metrics.port`, or 0 for none"
+    )
 
 
 @pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
