@@ -80,7 +80,9 @@ def flush_figures(flushes: Sequence[Flush], start: float, end: float) -> FlushFi
     took = sorted(one.took for one in flushes if one.time <= end and one.time + one.took / 1000 >= start)
     if not took:
         return FlushFigures(0, 0.0, 0.0, 0.0)
-    return FlushFigures(len(took), took[len(took) // 2], took[len(took) * 95 // 100], took[-1])
+    # Of n times the nearest rank is ceil(percent / 100 * n), which counts from one.
+    p50, p95 = (took[(percent * len(took) - 1) // 100] for percent in (50, 95))
+    return FlushFigures(len(took), p50, p95, took[-1])
 
 
 def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
