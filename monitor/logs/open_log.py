@@ -57,6 +57,19 @@ class OpenLog:
         except OSError:  # what cannot be read is read from its beginning, if ever
             return False
 
+    def shows(self, other: OpenLog) -> bool:
+        """Whether the last bytes that were read, of this file or of another, stand at their place here. OSError."""
+        known = other.fingerprint
+        return os.pread(self.fd, len(known), other.offset - len(known)) == known
+
+    def goes_on(self, other: OpenLog) -> bool:
+        """Begin where another file was read up to, if that can be recognised; whether it is."""
+        with contextlib.suppress(OSError):  # what cannot be read is not recognised
+            if other.fingerprint and self.shows(other):
+                self.offset, self.fingerprint, self.lines = other.offset, other.fingerprint, other.lines.copy()
+                return True
+        return False
+
     def hole(self, size: int) -> int:
         """Measure the hole at its offset, as a writer that does not append leaves one in a truncated file. OSError."""
         try:

@@ -7,7 +7,8 @@ It starts at the end and from then on hands out every line once, whatever happen
   fall between two looks, the file in the middle is found under its number (``NAME.1``, ``NAME.2``…);
 - *truncated*, also by ``copytruncate``: it is read again from its start. That it was truncated and has already grown
   beyond the old place is seen by the last bytes read, which are no longer there. What was written between the last look
-  and the copy is taken from the copy, whatever its name, if it stands beside it and holds those same bytes;
+  and the copy is taken from the copy, whatever its name, if it stands beside it and holds those same bytes; a copy that
+  has the log's name later is gone on with;
 - *copied to another place and linked*, or edited in place: the file that has the name then is gone on with, if it holds
   what was read where that stood;
 - *deleted, and perhaps back later*: what the deleted file still gets is read while it is open.
@@ -68,6 +69,8 @@ class FileTail:
         self._max_read = max_read
         self._max_backlog = max_backlog
         self._files: deque[OpenLog] = deque()
+        #: The last copy of before a truncation; it is closed, and may have the log's name again.
+        self._copy: OpenLog | None = None
         #: A file that is found next was there before, so that what it holds is old.
         self._start_at_end = True
         self._deleted = False  # by the last look
@@ -174,7 +177,7 @@ class FileTail:
             self._miss(file.missing, blocks)
             file.missing = 0
             blocks.append(b"\n")
-        if size < file.offset or not self._recognised(file):
+        if size < file.offset or not file.shows(file):
             budget = self._restart(file, blocks, budget)
         file.idle = 0
         # No more is asked for than there is: room for 256 KB takes 60 times as long to get as 60 KB take to read.
@@ -195,10 +198,6 @@ class FileTail:
                 blocks.append(block)
         return budget
 
-    def _recognised(self, file: OpenLog) -> bool:
-        known = file.fingerprint
-        return os.pread(file.fd, len(known), file.offset - len(known)) == known
-
     def _restart(self, file: OpenLog, blocks: list[bytes], budget: int) -> int:
         """Begin again in a truncated file, after what its copy still holds of the old content."""
         self.counters.truncations += 1
@@ -216,11 +215,9 @@ class FileTail:
             copy = self._open(path)
             if copy is None:
                 continue
-            copy.offset, copy.fingerprint, copy.lines = file.offset, file.fingerprint, file.lines.copy()
-            with contextlib.suppress(OSError):  # what cannot be read is no copy
-                if copy.key != file.key and file.fingerprint and self._recognised(copy):
-                    copy.copied = True
-                    return copy
+            if copy.key != file.key and copy.goes_on(file):
+                copy.copied = True
+                return copy
             copy.close()
         return None
 
@@ -268,6 +265,9 @@ class FileTail:
                 self._files.append(file)
                 file.copied = False
                 return True
+        if self._copy is not None and self._copy.key == named.key and named.goes_on(self._copy):
+            self._add(named)
+            return True
         if not self._files or not named.holds(self._files[-1]):
             return False
         last = self._files.pop()
@@ -341,6 +341,7 @@ class FileTail:
                 self.counters.lost_files += 1
                 blocks.append(b"\n")
         for file in [file for file in self._files if file.copied and not self._waits(file)]:
+            self._copy = file
             self._close(file, blocks)
         if self.problem is not None and self._files and self._files[0].idle >= _LINGER_DELETED:
             # Otherwise a deleted log would occupy the disk for as long as the daemon runs.

@@ -127,3 +127,36 @@ def test_what_cannot_be_read_is_taken_for_another_file(log: Path, monkeypatch: p
     monkeypatch.setattr(os, "pread", fail_once)
     assert len(lines_of(tail.poll())) == 501
     tail.close()
+
+
+@pytest.mark.parametrize("written", [b"", b"between\n"])
+def test_a_copy_of_before_a_truncation_under_the_name_again_repeats_nothing(log: Path, written: bytes) -> None:
+    """A rotation by copytruncate is taken back by hand."""
+    tail = FileTail(log)
+    append(log, OLD)
+    tail.poll()
+    append(log, b"last\n")
+    copy = shutil.copy2(log, log.with_name("peer.log.1"))
+    os.truncate(log, 0)
+    append(log, written)
+    assert lines_of(tail.poll()) == [b"last", *written.splitlines()]
+    tail.poll()
+    copy.rename(log)
+    assert tail.poll() == []
+    append(log, b"new\n")
+    assert lines_of(tail.poll()) == [b"new"]
+    tail.close()
+
+
+def test_another_file_in_the_place_of_such_a_copy_is_read_from_its_beginning(log: Path) -> None:
+    """Its inode may be the copy's, which was deleted meanwhile."""
+    tail = FileTail(log)
+    append(log, OLD)
+    tail.poll()
+    copy = shutil.copy2(log, log.with_name("peer.log.1"))
+    os.truncate(log, 0)
+    tail.poll()
+    copy.write_bytes(OLD.replace(b"block", b"chunk") + b"more\n")
+    copy.rename(log)
+    assert len(lines_of(tail.poll())) == 501
+    tail.close()
