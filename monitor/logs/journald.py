@@ -7,7 +7,7 @@ It starts at the end; should it end, it goes on after the last entry seen, by th
 The lag is bounded: where more than one look takes waited for some looks in a row, it goes on at the journal's end. So
 it does where the pipe was full of entries from before the last look: journalctl has no CPU to fill it while it is read.
 
-Memory is bounded: what waits is in a pipe of a megabyte, ``max_read`` bytes at most are taken per look, and
+Memory is bounded: what waits is in a pipe of a megabyte at most, ``max_read`` bytes at most are taken per look, and
 ``max_line`` bytes of a message; of a longer one the rest is passed over and counted.
 
 A unit is matched by ``_SYSTEMD_UNIT``, which journald itself writes: no other unit can write into its log.
@@ -31,7 +31,9 @@ from qioi.monitor.logs.complaints import Complaints
 from qioi.monitor.logs.line_cutter import MAX_LINE
 
 _READ_SIZE = 64 * 1024
-#: Bytes that the pipe may hold: on a full host journalctl fills it once in a period.
+#: Bytes that a busy log's pipe may hold: on a full host journalctl fills it once in a period. Others keep the 64 KB of
+#: any pipe. A user's pipes hold 64 MB together where CAP_SYS_RESOURCE is missing, as under the unit, and those made
+#: beyond that hold 8 KB (pipe(7), pipe-user-pages-soft).
 _PIPE = 1024 * 1024
 #: Seconds by which an entry is older than the last look where the pipe was full: it was not there for that look.
 _LATE = 2.0
@@ -128,11 +130,20 @@ class JournalTail:
             if block := self._entries.feed(data):
                 blocks.append(block)
         full = self._max_read - budget >= self._much
+        if full:
+            self._widen()
         is_behind = budget <= 0 or (full and self._entries.written < self._looked_at - _LATE)
         self._looked_at = time.time()
         self.backlog = is_behind or self.gap > 0
         self._behind = self._behind + 1 if is_behind else 0
         return blocks
+
+    def _widen(self) -> None:
+        """Have the pipe hold more; where that is refused, the next look that finds it full asks again."""
+        if self._process is not None and self._much < _PIPE // 2:
+            assert self._process.stdout is not None  # asked for in _start
+            with suppress(OSError):
+                self._much = fcntl.fcntl(self._process.stdout.fileno(), fcntl.F_SETPIPE_SZ, _PIPE) // 2
 
     def _tend(self) -> None:
         """Start journalctl where it does not run; where it has run for some looks, it is well."""
@@ -182,8 +193,6 @@ class JournalTail:
         assert self._process.stderr is not None
         pipe = self._process.stdout.fileno()
         os.set_blocking(pipe, False)
-        with suppress(OSError):  # who is not root has a bound on all its pipes together
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
         self._much = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) // 2
         self._complaints.begin(self._process.stderr)
 

@@ -272,13 +272,17 @@ def test_a_pipe_that_was_full_of_entries_from_before_the_last_look_is_a_backlog(
     stamp = b"__REALTIME_TIMESTAMP=%d\n" % ((begun + written) * 1e6)
     stamped = [re.sub(rb"__REALTIME_TIMESTAMP=.*\n", stamp, entry(number, b"x" * 300)) for number in range(1500)]
     (tmp_path / "much").write_bytes(b"".join(stamped))
-    journalctl(f"cat {tmp_path}/much; exec sleep 1000")
+    (tmp_path / "first").write_bytes(entry(1, b"x" * 50_000))
+    journalctl(
+        f"cat {tmp_path}/first; until test -e {tmp_path}/go; do sleep 0.01; done; cat {tmp_path}/much; exec sleep 1000"
+    )
     tail = JournalTail("a.service")
     try:
-        assert tail._process is not None
-        pipe = tail._process.stdout
-        assert pipe is not None
-        until(lambda: waiting_in(pipe.fileno()) == (tmp_path / "much").stat().st_size)
+        pipe = pipe_of(tail)
+        until(lambda: waiting_in(pipe) == (tmp_path / "first").stat().st_size)
+        tail.poll()
+        (tmp_path / "go").touch()
+        until(lambda: waiting_in(pipe) == (tmp_path / "much").stat().st_size)
         monkeypatch.setattr(time, "time", lambda: begun + looked)
         assert b"".join(tail.poll()).count(b"\n") == 1500
         assert tail.backlog is late
@@ -294,21 +298,39 @@ def waiting_in(pipe: int) -> int:
     return int.from_bytes(held, sys.byteorder)
 
 
-def test_where_the_pipe_stays_small_less_shows_that_it_is_full(
-    journalctl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    really = fcntl.fcntl
+def pipe_of(tail: JournalTail) -> int:
+    assert tail._process is not None
+    assert tail._process.stdout is not None
+    return tail._process.stdout.fileno()
 
-    def refuse(pipe: int, command: int, value: int = 0) -> int:
-        if command == fcntl.F_SETPIPE_SZ:
+
+def test_only_a_pipe_that_was_full_takes_much_of_what_all_pipes_may_hold(
+    tmp_path: Path, journalctl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of root's pipes hold 64 MB together for a daemon without CAP_SYS_RESOURCE, and later ones 8 KB each."""
+    really, refused = fcntl.fcntl, [True, False]
+
+    def may_refuse(pipe: int, command: int, value: int = 0) -> int:
+        if command == fcntl.F_SETPIPE_SZ and refused.pop(0):
             raise PermissionError(1, "Operation not permitted")
         return really(pipe, command, value)
 
-    monkeypatch.setattr(fcntl, "fcntl", refuse)
-    journalctl("exec sleep 1000")
+    monkeypatch.setattr(fcntl, "fcntl", may_refuse)
+    (tmp_path / "half").write_bytes(entry(1, b"x" * 33_000))
+    again = f"until rm {tmp_path}/go 2>/dev/null; do sleep 0.01; done"
+    journalctl(f"for look in 1 2; do cat {tmp_path}/half; {again}; done; exec sleep 1000")
     tail = JournalTail("a.service")
-    tail.close()
-    assert tail._much == 32 * 1024
+    try:
+        pipe = pipe_of(tail)
+        for size in (64 * 1024, 1024 * 1024):  # what was refused is asked for again
+            until(lambda: waiting_in(pipe) == (tmp_path / "half").stat().st_size)
+            assert fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) == 64 * 1024
+            tail.poll()
+            assert fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) == size
+            (tmp_path / "go").touch()
+        assert tail.poll() == []
+    finally:
+        tail.close()
 
 
 @pytest.mark.parametrize("stamp", [b"", b"soon", b"1" * 400, b"-1"])
