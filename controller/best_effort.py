@@ -144,8 +144,6 @@ def best_effort(
 def recover_idle(state_dir: Path, hierarchy: Hierarchy) -> tuple[list[Outcome], list[str]]:
     """Restore what a daemon that died left; give the outcome of each group, and problems as text."""
     journal = Journal(state_dir, name=NAME)
-    if not journal.file.exists():
-        return [], []
     try:
         entries, problems = read_left(journal)
     except OSError as error:

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -233,9 +234,10 @@ def test_a_journal_that_cannot_be_emptied_is_said_and_the_group_is_back(
     assert not groups.clean
 
 
-def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [lambda file: file.mkdir(), lambda file: file.symlink_to("nowhere")])
+def test_a_journal_that_cannot_be_read_is_said(tmp_path: Path, place: Callable[[Path], None]) -> None:
     hierarchy, state = one_group(tmp_path)
-    (state / "idle").mkdir()
+    place(state / "idle")
     assert recover_idle(state, hierarchy) == (
         [], [f"{state}/idle: not a regular file: no idle group could be put back"]
     )  # fmt: skip
