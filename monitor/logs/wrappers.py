@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from qioi.monitor.commits.counters import Skip, SourceCounters
 from qioi.monitor.commits.parser import COMMIT_MARKER, LEADER_MARKER
@@ -47,21 +48,6 @@ class LogFormat(StrEnum):
     JOURNALD = "journald"
 
 
-class Unwrapper(Protocol):
-    """Turns runs of complete raw lines into the marked lines that the process wrote."""
-
-    def feed(self, block: bytes) -> Iterator[Unwrapped]:
-        """Yield the lines in ``block`` that hold a marker, without their ends.
-
-        An empty line stands for records that were dropped.
-        """
-        ...
-
-    def tear(self) -> None:
-        """Take in that records were passed over: what comes next may be the end of a line."""
-        ...
-
-
 class _Pieces:
     """The unfinished line of each stream."""
 
@@ -90,12 +76,27 @@ class _Pieces:
         return None
 
 
-class DockerUnwrapper:
-    """Docker's json-file driver."""
+class Unwrapper(ABC):
+    """Turns runs of complete raw lines into the marked lines that the process wrote."""
 
     def __init__(self, counters: SourceCounters) -> None:
         self._counters = counters
         self._pieces = _Pieces()
+
+    @abstractmethod
+    def feed(self, block: bytes) -> Iterator[Unwrapped]:
+        """Yield the lines in ``block`` that hold a marker, without their ends.
+
+        An empty line stands for records that were dropped.
+        """
+
+    def tear(self) -> None:
+        """Take in that records were passed over: what comes next may be the end of a line."""
+        self._pieces.tear()
+
+
+class DockerUnwrapper(Unwrapper):
+    """Docker's json-file driver."""
 
     def feed(self, block: bytes) -> Iterator[Unwrapped]:
         """Yield the lines in ``block`` that hold a marker."""
@@ -113,10 +114,6 @@ class DockerUnwrapper:
             else:
                 self._pieces.tear()
 
-    def tear(self) -> None:
-        """Take in that records were passed over: what comes next may be the end of a line."""
-        self._pieces.tear()
-
     def _entry(self, raw: bytes) -> Iterator[Unwrapped]:
         try:
             entry: Any = json.loads(raw)
@@ -133,12 +130,8 @@ class DockerUnwrapper:
             yield line.rstrip(_ENDS), time
 
 
-class CriUnwrapper:
+class CriUnwrapper(Unwrapper):
     """The Container Runtime Interface's format: containerd and CRI-O under Kubernetes, and Podman."""
-
-    def __init__(self, counters: SourceCounters) -> None:
-        self._counters = counters
-        self._pieces = _Pieces()
 
     def feed(self, block: bytes) -> Iterator[Unwrapped]:
         """Yield the lines in ``block`` that hold a marker."""
@@ -157,10 +150,6 @@ class CriUnwrapper:
             line = self._pieces.join(stream, raw[found.end() :], complete)
             if line is not None and _marked(line):
                 yield line.rstrip(_ENDS), parse_time(raw[:64])
-
-    def tear(self) -> None:
-        """Take in that records were passed over: what comes next may be the end of a line."""
-        self._pieces.tear()
 
 
 def _records(block: bytes) -> list[bytes]:
