@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -37,8 +38,14 @@ REST = 3.0
 #: Bytes of a page; a peer with a thousand channels has less.
 MAX_PAGE = 16 * 1024 * 1024
 
-#: A component's name, its address, how it is asked, and the channels that it serves.
-Key = tuple[str, str, Credentials, tuple[str, ...]]
+
+class Key(NamedTuple):
+    """A component's name, its endpoint's address, how it is asked, and the channels that the component serves."""
+
+    component: str
+    url: str
+    credentials: Credentials
+    channels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,18 +213,18 @@ class MeteredChannels:
 
     def _ask(self, components: Iterable[Component]) -> None:
         wanted = dict.fromkeys(
-            (one.name, one.metrics_url, one.metrics_tls, one.channels) for one in components if one.metrics_url
+            Key(one.name, one.metrics_url, one.metrics_tls, one.channels) for one in components if one.metrics_url
         )
         for key in [key for key in self._endpoints if key not in wanted]:
             self._endpoints.pop(key).close()
             self._states.pop(key)
             self._heard.pop(key, None)
-            self._pages.forget(key[0])
-            self._counted.forget(key[0])
+            self._pages.forget(key.component)
+            self._counted.forget(key.component)
         for key in wanted:
             if key not in self._endpoints:
-                self._endpoints[key] = Endpoint(key, self._counts_of(key[3]), self._every)
-                self._states[key] = SourceState(key[0], key[1], None, 0, 0, 0, "metrics")
+                self._endpoints[key] = Endpoint(key, self._counts_of(key.channels), self._every)
+                self._states[key] = SourceState(key.component, key.url, None, 0, 0, 0, "metrics")
 
     def _counts_of(self, serves: tuple[str, ...]) -> dict[str, Count]:
         """Give the counters that a page may show whose component serves these channels, or all without any."""
@@ -236,7 +243,7 @@ class MeteredChannels:
                 self._take(key, look)
             if key in self._heard and now - self._heard[key] > PEER_EXPIRY:
                 del self._heard[key]
-                self._pages.forget(key[0])
+                self._pages.forget(key.component)
         return {channel: self._choose(logged, now) for channel, logged in self._logs.read(now).items()}
 
     def _take(self, key: Key, look: Look) -> None:
@@ -244,10 +251,10 @@ class MeteredChannels:
         if look.page is None:
             self._states[key] = replace(state, problem=look.problem)
             return
-        page, foreign = own(look.page, key[3])
+        page, foreign = own(look.page, key.channels)
         self._heard[key] = look.time
-        self._pages.observe(key[0], page, look.time)
-        self._counted.observe(key[0], page.series, look.time)
+        self._pages.observe(key.component, page, look.time)
+        self._counted.observe(key.component, page.series, look.time)
         self._states[key] = replace(
             state,
             problem=None,
