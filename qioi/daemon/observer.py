@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from qioi.controller.acting import Actor
 from qioi.controller.findings.channels import anybody_suffers
+from qioi.controller.findings.contention import outer_ones
 from qioi.controller.laws.thresholds import Thresholds
 from qioi.controller.levels.placement import KeptBack
 from qioi.controller.period import Period
 from qioi.controller.policy import Policy
 from qioi.daemon.instruments import Instruments
 from qioi.model import Component, Foreigner
-from qioi.model.groups import chain
 from qioi.monitor.commits.sources import SourceState
 
 #: Seconds after a commit of a channel without a policy for which its components' work may be for it.
@@ -26,11 +26,11 @@ class Observer:
         self._instruments = instruments
         self._actor = actor
         self._thresholds = thresholds
-        self._inner: frozenset[str] = frozenset()
+        self._outer: dict[str, str] = {}
 
     def watch(self, components: tuple[Component, ...], policies: Mapping[str, Policy]) -> None:
         """Observe these components and channels; those that stay keep their readings."""
-        self._inner = inner(components)
+        self._outer = outer_ones(components)
         self._thresholds.adopt(policies)
         self._instruments.channels.watch(components, policies)
         self._instruments.delays.watch(components)
@@ -44,7 +44,8 @@ class Observer:
         to_read = self._instruments
         channels = to_read.channels.read(now)
         delays = to_read.delays.read(now)
-        host = to_read.host.read([one for name, one in delays.items() if name not in self._inner])
+        # The CPU time of a component whose group lies in another's is in the other's.
+        host = to_read.host.read([one for name, one in delays.items() if name not in self._outer])
         if components and not delays:  # as in the first period: what of the load is foreign is not known
             host = None
         owed = self._thresholds.step(now, components, channels, delays, host)
@@ -83,10 +84,3 @@ class Observer:
     def end(self) -> None:
         """End a period: close files that were not read for a long time."""
         self._instruments.files.sweep()
-
-
-def inner(components: Iterable[Component]) -> frozenset[str]:
-    """Name the components whose groups lie in another component's group, whose CPU time includes theirs."""
-    components = tuple(components)
-    groups = {one.cgroup for one in components}
-    return frozenset(one.name for one in components if not groups.isdisjoint(chain(one.cgroup)[1:]))
