@@ -12,7 +12,7 @@ from typing import Literal
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
+from matplotlib.ticker import LogFormatter, MaxNLocator
 
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.drivers import QUARTILES
@@ -85,7 +85,7 @@ def bars(summary: Summary, spec: FigureSpec) -> Figure:
         # A number at the very end would run into the next panel's first.
         last = 0.93 * axis.get_xlim()[1]
         axis.xaxis.set_major_locator(MaxNLocator(3))
-        axis.xaxis.set_major_formatter(FuncFormatter(partial(number_up_to, last)))
+        axis.xaxis.set_major_formatter(partial(number_up_to, last))
     axes[0].invert_yaxis()
     figure.subplots_adjust(wspace=0.08)
     return figure
@@ -166,7 +166,7 @@ def span_x(axis: Axes, summary: Summary, spec: FigureSpec, groups: Sequence[tupl
     else:
         most = max((value.median for cell in cells if (value := summary.value(cell, spec.x))), default=0.0)
     axis.set_xlim(-0.03 * (most or 1.0), 1.05 * (most or 1.0))
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
+    axis.xaxis.set_major_formatter(f"{{x:{NUMBERS}}}")
 
 
 def point(summary: Summary, cell: Cell, spec: FigureSpec, name: str) -> tuple[float, Spread] | None:
@@ -299,7 +299,7 @@ def boxes(summary: Summary, spec: FigureSpec) -> Figure:
             axis.xaxis.set_minor_formatter(LogFormatter())  # its usual one writes mathematics
         else:
             axis.set_xlim(left=0)
-        axis.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:{NUMBERS}}"))
+        axis.xaxis.set_major_formatter(f"{{x:{NUMBERS}}}")
     axes[0].set_yticks(range(len(cells)), [summary.title(cell, cells) for cell in cells])
     axes[0].invert_yaxis()
     figure.subplots_adjust(wspace=0.08)

@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import LogLocator, NullLocator
 
 from qioi.lab.figures import ArmFigures, Series
 from qioi.model import DEFAULT_SHARES
@@ -143,13 +143,13 @@ def finish_scale(axis: Axes, logarithmic: bool, spelling: str = ",.0f") -> None:
     else:
         # A curve along the top is seen whole.
         axis.set_ylim(0, 1.04 * axis.get_ylim()[1])
-        axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:{spelling}}"))
+        axis.yaxis.set_major_formatter(f"{{x:{spelling}}}")
 
 
 def mark_decades(scale: Axis) -> None:
     """Mark a logarithmic scale with plain numbers, two in each decade."""
     scale.set_major_locator(LogLocator(subs=(1.0, 3.0)))
-    scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    scale.set_major_formatter("{x:,g}")
     scale.set_minor_locator(NullLocator())
 
 
