@@ -202,7 +202,7 @@ class DockerDiscovery:
                 self._publish(None)
 
     def _hears(self) -> None:
-        """Note that events come, or may: the stream has told one, or stays open."""
+        """Take it that the engine tells events: its stream has told one, or is still open when a list is due."""
         self._in_vain, self._deaf = 0, None
 
     def _ended(self, engine: Engine, known: Set[str]) -> None:
