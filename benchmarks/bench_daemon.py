@@ -28,9 +28,10 @@ from typing import Any
 import psutil
 import yaml
 
+from qioi.lab.daemon import loop_seconds
 from qioi.lab.signals import ending_signals_interrupt
 from qioi.processes.cgroups import find_hierarchy
-from qioi.show.http import get_json, loop_seconds
+from qioi.show.http import get_json
 
 #: COUNT processes of THREADS threads, each of which wakes up every PAUSE seconds. Forked: they share their memory.
 SPAWNER = """
