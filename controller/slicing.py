@@ -95,10 +95,9 @@ class NoSlicer:
 class Slicer:
     """Sizes, tries and sets slices."""
 
-    def __init__(self, mode: str, guard: SliceGuard, default: int) -> None:
+    def __init__(self, mode: str, guard: SliceGuard) -> None:
         self._mode = mode
         self._guard = guard
-        self._default = default
         self._trials: dict[frozenset[str], Trial] = {}
         self._at_work: frozenset[str] = frozenset()
         self._sizes: dict[str, int] = {}
@@ -125,7 +124,7 @@ class Slicer:
             delay, before = delays.get(name), self._sizes.get(name)  # a look that failed changes nothing
             wanted = before
             if delay is not None and delay.slices:
-                wanted = size(delay.run / delay.slices, self._default, SHORTEST, before)
+                wanted = size(delay.run / delay.slices, self._guard.default, SHORTEST, before)
             if wanted is not None:
                 sizes[name] = wanted
         self._sizes = sizes
@@ -210,7 +209,7 @@ def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> It
         return
     guard = SliceGuard(kernel, journal, lister(hierarchy), default)
     guard.go_on(left)
-    slicer = NoSlicer(state, guard) if found is None else Slicer(mode, guard, default)
+    slicer = NoSlicer(state, guard) if found is None else Slicer(mode, guard)
     try:
         yield slicer
     finally:

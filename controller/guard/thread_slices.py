@@ -46,7 +46,7 @@ class Counts:
 
 
 class SliceGuard:
-    """Holds threads by number. ``threads`` lists those of a group; ``default`` is the kernel's slice in ns."""
+    """Holds threads by number. ``threads`` lists those of a group; ``default`` is the kernel's in ns, at first."""
 
     def __init__(self, scheduler: Scheduler, journal: Journal, threads: Threads, default: int) -> None:
         self._slices = Slices(scheduler, default)
@@ -56,6 +56,11 @@ class SliceGuard:
         self._members: dict[str, set[int]] = {}
         #: The last slices that a group's threads were given, in order: a new thread may have inherited any of them.
         self._given: dict[str, tuple[int, ...]] = {}
+
+    @property
+    def default(self) -> int:
+        """Give the kernel's slice in ns, as of the last round."""
+        return self._slices.default
 
     def go_on(self, entries: Iterable[Entry]) -> None:
         """Hold threads whose slices a daemon before this one has set and that could not be restored yet."""
@@ -70,6 +75,8 @@ class SliceGuard:
         A thread below several of these groups belongs to the innermost.
         """
         writer, held = self._writer, self._writer.held()
+        if wanted or self._members:
+            self._slices.look()
         lists = self._divide(wanted)
         listed = set().union(*lists.values())
         stuck: list[Outcome] = []
@@ -184,6 +191,8 @@ class SliceGuard:
 
     def restore(self) -> list[Outcome]:
         """Restore every slice; give the failures, a journal that cannot be written included."""
+        if self._members:
+            self._slices.look()
         failures = [one for group in sorted(self._members, key=len) for one in self._release(group)]
         try:
             self._writer.keep()

@@ -1,7 +1,9 @@
 """Read and set a thread's EEVDF slice through sched_getattr(2) and sched_setattr(2), which the C library does not wrap.
 
 A fair thread's ``sched_runtime`` is its slice in ns; writing 0 restores the kernel's default (from Linux 6.12). Reading
-never gives 0: a thread without a slice of its own reads as the default. The call sets policy, nice and flags as well,
+never gives 0: a thread without a slice of its own reads as the default, one that sleeps as that of when it fell asleep.
+The kernel scales the default with the number of CPUs that are online, and an operator may set it (base_slice_ns in
+debugfs, sched). The call sets policy, nice and flags as well,
 so they are read first and written back; utilisation clamps stay as they are while their flags are not set.
 Sources: sched_setattr(2); kernel Documentation/scheduler/sched-eevdf.rst; include/uapi/linux/sched/types.h.
 """
@@ -16,6 +18,7 @@ import re
 import struct
 import threading
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -109,25 +112,25 @@ def failed(tid: int) -> SliceError:
     return kind(f"slice of thread {tid}: {os.strerror(number)}")
 
 
-def default_slice(scheduler: Scheduler) -> int | None:
-    """Find the kernel's default slice in ns with a probe thread; ``None``: the kernel has no slices."""
-    found: list[int] = []
-
-    def probe() -> None:
-        tid = threading.get_native_id()
-        try:
-            scheduler.write(tid, Attributes(0, 0, 0, 2 * SHORTEST))
-            taken = scheduler.read(tid).slice == 2 * SHORTEST
-            scheduler.write(tid, Attributes(0, 0, 0, 0))
-            if taken:
-                found.append(scheduler.read(tid).slice)
-        except SliceError:
-            pass
-
-    thread = threading.Thread(target=probe)
+@cache
+def sleeper() -> int:
+    """Give the number of a thread of ours that sleeps: asking of it does not wait until a full host has run it."""
+    thread = threading.Thread(target=threading.Event().wait, name="default slice", daemon=True)
     thread.start()
-    thread.join()
-    return found[0] if found else None
+    assert thread.native_id is not None
+    return thread.native_id
+
+
+def default_slice(scheduler: Scheduler) -> int | None:
+    """Find the kernel's default slice of now in ns; ``None``: the kernel has no slices."""
+    tid = sleeper()
+    try:
+        scheduler.write(tid, Attributes(0, 0, 0, 2 * SHORTEST))
+        taken = scheduler.read(tid).slice == 2 * SHORTEST
+        scheduler.write(tid, Attributes(0, 0, 0, 0))
+        return scheduler.read(tid).slice if taken else None
+    except SliceError:
+        return None
 
 
 def why_not(release: str, *, early: bool) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qioi.controller.levers.eevdf import FAIR, Scheduler, SliceError, ThreadGoneError
+from qioi.controller.levers.eevdf import FAIR, Scheduler, SliceError, ThreadGoneError, default_slice
 from qioi.controller.levers.lever import Lever, ThreadId
 
 FILE = "sched_runtime"
@@ -17,7 +17,7 @@ NOT_FAIR = -1
 
 
 class Slices(Lever[int]):
-    """The lever of threads' slices; ``default`` is the kernel's slice in ns."""
+    """The lever of threads' slices; ``default`` is the kernel's slice in ns as last looked at."""
 
     file = FILE
     undone = "no slice is set"
@@ -25,7 +25,13 @@ class Slices(Lever[int]):
 
     def __init__(self, scheduler: Scheduler, default: int) -> None:
         self._scheduler = scheduler
-        self._default = default
+        self.default = default
+        self._defaults = {default}  # a thread that sleeps has that of before
+
+    def look(self) -> None:
+        """Look at the default again, which may have moved."""
+        self.default = default_slice(self._scheduler) or self.default
+        self._defaults.add(self.default)
 
     def identity(self, tid: int) -> ThreadId:
         """Identify the thread that has the number now. ThreadGoneError."""
@@ -40,7 +46,7 @@ class Slices(Lever[int]):
         found = self._scheduler.read(tid)
         if found.policy not in FAIR:
             return NOT_FAIR
-        return 0 if found.slice == self._default else found.slice
+        return 0 if found.slice in self._defaults else found.slice
 
     def write(self, tid: int, value: int) -> None:
         """Set a slice, and keep policy, nice and flags. SliceError."""
@@ -54,7 +60,7 @@ class Slices(Lever[int]):
 
     def says(self, value: int) -> str:
         """Describe a value for an outcome's message."""
-        return "a policy without slices" if value == NOT_FAIR else f"a slice of {value or self._default} ns"
+        return "a policy without slices" if value == NOT_FAIR else f"a slice of {value or self.default} ns"
 
 
 def size(run: float, default: int, shortest: int, before: int | None) -> int | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from owed_site import OUTSIDE, OWED
 from toy_daemon import ToySite, peer
+from toy_scheduler import DEFAULT
 
 from qioi.controller.guard.thread_slices import Counts
 from qioi.controller.slicing import Slicer
@@ -18,6 +19,7 @@ class Wanted:
 
     def __init__(self) -> None:
         self.wanted: dict[str, int] = {}
+        self.default = DEFAULT
 
     def apply(self, wanted: dict[str, int]) -> Counts:
         self.wanted = wanted
@@ -32,7 +34,7 @@ def beside_a_dry_run(folder: Path, mode: str) -> tuple[ToySite, Wanted]:
         [peer("peer0", "g/p"), peer("peer1", "g/q", "blue")],
         channels={"red": {"threshold": 100}, "blue": {"threshold": 100}},
     )
-    site.toy.slicer = Slicer(mode, guard, 2_800_000)  # type: ignore[arg-type]
+    site.toy.slicer = Slicer(mode, guard)  # type: ignore[arg-type]
     site.show_only("blue")
     site.toy.waits = {"peer0": (0.02, 0.1), "peer1": (0.02, 0.1)}
     return site, guard

@@ -39,6 +39,7 @@ from qioi.show.metrics import render
 class ToyGuard:
     def __init__(self) -> None:
         self.wanted: dict[str, int] = {}
+        self.default = DEFAULT
         self.problem: str | None = None
 
     def apply(self, wanted: dict[str, int]) -> Counts:
@@ -50,7 +51,7 @@ def make(folder: Path, mode: str, threshold: float | None = 100) -> tuple[ToySit
     guard = ToyGuard()
     components = [peer("peer0", "g/p"), peer("load", "g/load", role="client")]
     site = ToySite(folder, components, channels={"red": {"threshold": threshold}})
-    site.toy.slicer = Slicer(mode, guard, 2_800_000)  # type: ignore[arg-type]
+    site.toy.slicer = Slicer(mode, guard)  # type: ignore[arg-type]
     site.restart()
     site.toy.tps = {"red": 50.0}
     site.toy.waits = {"peer0": (0.02, 0.1), "load": (0.02, 0.1)}  # 100 slices a second: 0.2 ms each
@@ -295,7 +296,7 @@ def test_what_was_found_of_the_sets_of_channels_used_longest_ago_goes_first(tmp_
 
 def test_a_component_that_was_put_on_no_cpu_has_no_slice(tmp_path: Path) -> None:
     guard = ToyGuard()
-    slicer = Slicer("required", guard, DEFAULT)  # type: ignore[arg-type]
+    slicer = Slicer("required", guard)  # type: ignore[arg-type]
     delays = {"p": DelayReading("p", 0.0, 0.1, 0, 1.0)}
     state = slicer.step(SlicePeriod(0.0, [Component("p", Role.PEER, "g")], delays, {}, True))
     assert (state.slices, guard.wanted) == ({}, {})
@@ -304,7 +305,7 @@ def test_a_component_that_was_put_on_no_cpu_has_no_slice(tmp_path: Path) -> None
 def test_a_component_that_pauses_keeps_its_slice(tmp_path: Path) -> None:
     """An idle chaincode met each burst with the kernel's slice."""
     guard = ToyGuard()
-    slicer = Slicer("required", guard, DEFAULT)  # type: ignore[arg-type]
+    slicer = Slicer("required", guard)  # type: ignore[arg-type]
 
     def step(slices: int, disturbed: bool = True) -> dict[str, int]:
         delays = {"p": DelayReading("p", 0.0002 * slices, 0.1, slices, 1.0)}

@@ -44,8 +44,14 @@ LEVERS = [
         ("slices: a thread without any has one", "if found.policy not in FAIR:", "if False:"),
         (
             "slices: the default is a value",
-            "return 0 if found.slice == self._default else found.slice",
+            "return 0 if found.slice in self._defaults else found.slice",
             "return found.slice",
+        ),
+        ("slices: the default never moves", "        self._defaults.add(self.default)\n", ""),
+        (
+            "slices: what sleeps has a slice of its own",
+            "self._defaults.add(self.default)",
+            "self._defaults = {self.default}",
         ),
         (
             "slices: nice is lost",

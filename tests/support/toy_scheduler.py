@@ -11,6 +11,7 @@ class ToyScheduler:
     """Threads that a test makes: their attributes and birthdays."""
 
     def __init__(self) -> None:
+        self.default = DEFAULT
         self.threads: dict[int, Attributes] = {}
         self.births: dict[int, int] = {}
         self.broken: set[int] = set()
@@ -28,7 +29,7 @@ class ToyScheduler:
         if tid in self.broken:
             raise SliceError(f"thread {tid}: not permitted")
         self.threads[tid] = Attributes(
-            attributes.policy, attributes.flags, attributes.nice, attributes.slice or DEFAULT
+            attributes.policy, attributes.flags, attributes.nice, attributes.slice or self.default
         )
 
     def born(self, tid: int) -> int:
@@ -37,4 +38,5 @@ class ToyScheduler:
         return self.births[tid]
 
     def slices(self) -> dict[int, int]:
-        return {tid: one.slice for tid, one in self.threads.items()}
+        """Give what the test's threads have, and not the one that is asked for the default."""
+        return {tid: one.slice for tid, one in self.threads.items() if tid in self.births}

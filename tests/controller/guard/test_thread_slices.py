@@ -34,6 +34,26 @@ def test_set_refreshed_and_put_back(toy: ToyThreads) -> None:
     assert not toy.journal.file.exists()
 
 
+@pytest.mark.parametrize("default", [2_100_000, 3_500_000], ids=["fewer CPUs", "more of them"])
+def test_a_default_that_moves_while_slices_are_in_force_is_no_original_and_is_what_is_put_back(
+    toy: ToyThreads, default: int
+) -> None:
+    """The kernel scales it with the number of CPUs online, and tools set it (base_slice_ns)."""
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.default = default
+    toy.join(3, default)
+    toy.join(4)  # asleep since before, it still has the default of then
+    assert toy.guard.apply({"g": 300_000}) == Counts(set=2)
+    assert toy.guard.default == default
+    assert toy.guard.apply({}) == Counts()
+    assert toy.scheduler.slices() == {1: default, 2: 5_000_000, 3: default, 4: default}
+    toy.guard.apply({"g": 300_000})
+    toy.scheduler.default = DEFAULT
+    assert toy.guard.restore() == []
+    assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT, 4: DEFAULT}
+    assert not toy.journal.file.exists()
+
+
 def test_a_group_that_is_not_wanted_any_more_is_put_back(toy: ToyThreads) -> None:
     toy.guard.apply({"g": 300_000})
     assert toy.guard.apply({}) == Counts()
