@@ -88,7 +88,7 @@ class Contention:
     """Remembers which components were raised against others of the ledger."""
 
     def __init__(self, cpus: int | None = None) -> None:
-        self._cpus = cpus or os.cpu_count() or 1
+        self._stated, self._cpus = cpus, cpus or 1
         #: Those that are held, and when the CPUs that each may run on were last full.
         self._held: dict[str, float] = {}
         #: Those whose share in force has been seen, and when those were that were raised by then.
@@ -103,6 +103,7 @@ class Contention:
     def step(self, period: Period, burning: Collection[str], seen: SeenChannels) -> Rivals:
         """Take one period in, of which that was ``seen`` of channels; ``burning`` names the components that burn."""
         self._steps.begin(period.now)
+        self._cpus = self._stated or os.cpu_count() or 1  # they may come and go
         tenants = tenants_of(period.owed, seen)
         self._hold_inherited(period, tenants.stated)
         self._going_back.begin(period, tenants, self._held)

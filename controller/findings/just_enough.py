@@ -124,7 +124,7 @@ class JustEnough:
     def __init__(self, weigh: Callable[[str], int | None], cpus: int | None = None) -> None:
         """Begin. ``weigh`` gives the weight that a held group was found with, in the unit of its file."""
         self._weigh = weigh
-        self._cpus = cpus or os.cpu_count() or 1
+        self._stated, self._cpus = cpus, cpus or 1
         self._courses: dict[str, Course] = {}
         self._limits: dict[str, Limit] = {}
         #: The share, in v1 units, that outweighs each component's neighbours, or what it has if that is more; only
@@ -153,6 +153,7 @@ class JustEnough:
                 block = Block(now - reading.age, reading.committed, reading.source)
             known = before.get(channel) or Course(since=now)
             self._courses[channel] = known.step(one, block)
+        self._cpus = self._stated or os.cpu_count() or 1  # they may come and go
         factors = self._factors_of_all(period, period.host, beside)
         most = {
             name: min(MAX_SHARES, round(max(parts) * period.forces[name].original))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -102,6 +103,14 @@ def test_a_burner_counts_by_what_it_uses_of_the_cpus_that_one_may_run_on(
     delays = {**one.delays, "blue0": DelayReading("blue0", 1.0, 0.8, 10, 1.0)}
     load = step(Contention(cpus=64), replace(one, delays=delays), ("blue0",)).loads.get("red0")
     assert (load and load.foreign) == (foreign and pytest.approx(foreign))
+
+
+def test_cpus_that_come_while_the_daemon_runs_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    contention, foreign = Contention(), []
+    for cpus in (2, 8):
+        monkeypatch.setattr(os, "cpu_count", lambda cpus=cpus: cpus)
+        foreign.append(step(contention, period(50.0, 150.0)).loads["red0"].foreign)
+    assert foreign == pytest.approx([0.8 / 2, 0.8 / 8])
 
 
 def test_a_tenant_counts_where_the_one_below_its_threshold_may_run() -> None:
