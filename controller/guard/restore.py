@@ -101,7 +101,8 @@ def restore_entry(lever: Lever[Any], entry: Entry, *, settled: bool = True) -> O
     Until all is ``settled``, an owner may still write one of our values that it was told. KernelError.
     """
     place, path, original = entry.place, entry.path, entry.original
-    same = lever.identity(place) == entry.identity
+    identity = lever.identity(place)
+    same = identity == entry.identity
     if not (same or entry.owner) or entry.file != lever.file:
         raise lever.gone(place)
     current = lever.read(place)
@@ -111,7 +112,7 @@ def restore_entry(lever: Lever[Any], entry: Entry, *, settled: bool = True) -> O
             return Outcome(path, Result.SKIPPED, shown, f"is at its original {current}")
         case Whose.FOREIGN:
             return Outcome(path, Result.FOREIGN, shown, f"somebody else has set {current}: left alone")
-    lever.write(place, original)
+    lever.write(place, original, identity)
     now = lever.read(place)
     if now != original and (settled or now not in entry.ours):
         raise CgroupError(f"{lever.file} of {place}: wrote {original}, reads {now}")

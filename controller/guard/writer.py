@@ -196,7 +196,7 @@ class Writer(Generic[Place]):
             current = lever.read(place)
             if current not in (*compared, *self._owners.kept(entry.owner)):
                 return self._give_way(place, entry, current)
-            lever.write(place, target)
+            lever.write(place, target, entry.identity)
             current = lever.read(place)
         except KernelError as error:
             return failed(entry.path, error)

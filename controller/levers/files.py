@@ -6,6 +6,8 @@ import errno
 import os
 from typing import Protocol
 
+from qioi.controller.levers.groups import write_number
+from qioi.controller.levers.lever import Identity
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.hierarchy import Hierarchy
 
@@ -22,8 +24,11 @@ class Access(Protocol):
         """Read the weight. CgroupError."""
         ...
 
-    def write(self, path: str, value: int) -> None:
-        """Write the weight. The caller reads it back to see whether the kernel took it. CgroupError."""
+    def write(self, path: str, value: int, identity: Identity) -> None:
+        """Write the weight of the group with this identity. CgroupError.
+
+        The caller has checked the identity, and reads back whether the kernel took the weight.
+        """
         ...
 
 
@@ -37,30 +42,24 @@ class Files:
 
     def read(self, path: str) -> int:
         """Read ``cpu.shares`` or ``cpu.weight``."""
-        text = self._open(path, os.O_RDONLY, None)
+        file = f"{self._hierarchy.folder(path)}/{self._hierarchy.file}"
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                text = os.read(descriptor, 64)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise explain(error.errno or 0, self._hierarchy, path) from error
         try:
             return int(text)
         except ValueError:
-            raise CgroupError(f"{self._file(path)}: {text!r} is no number") from None
+            raise CgroupError(f"{file}: {text!r} is no number") from None
 
-    def write(self, path: str, value: int) -> None:
-        """Write ``cpu.shares`` or ``cpu.weight``."""
-        self._open(path, os.O_WRONLY | os.O_TRUNC, b"%d" % value)
-
-    def _file(self, path: str) -> str:
-        return f"{self._hierarchy.folder(path)}/{self._hierarchy.file}"
-
-    def _open(self, path: str, flags: int, data: bytes | None) -> bytes:
-        file = self._file(path)
+    def write(self, path: str, value: int, identity: Identity) -> None:
+        """Write ``cpu.shares`` or ``cpu.weight``; nothing where another group has the path since the check."""
         try:
-            descriptor = os.open(file, flags | os.O_CLOEXEC)
-            try:
-                if data is None:
-                    return os.read(descriptor, 64)
-                os.write(descriptor, data)
-                return b""
-            finally:
-                os.close(descriptor)
+            write_number(self._hierarchy, path, self._hierarchy.file, value, identity)
         except OSError as error:
             raise explain(error.errno or 0, self._hierarchy, path) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from qioi.controller.levers.lever import GroupId, Lever
+from qioi.controller.levers.lever import GroupId, Identity, Lever
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.hierarchy import Hierarchy
 
@@ -28,4 +28,28 @@ class GroupLever(Lever[str]):
 
     def gone(self, path: str) -> CgroupGoneError:
         """Make the error that says that another group has the path."""
-        return CgroupGoneError(f"{self.hierarchy.folder(path)}: another group has that path now")
+        return another(self.hierarchy, path)
+
+
+def another(hierarchy: Hierarchy, path: str) -> CgroupGoneError:
+    """Make the error that says that another group has the path."""
+    return CgroupGoneError(f"{hierarchy.folder(path)}: another group has that path now")
+
+
+def write_number(hierarchy: Hierarchy, path: str, file: str, value: int, identity: Identity) -> None:
+    """Write into a file of the group with this identity, and of no other that has its path. OSError, CgroupGoneError.
+
+    An open folder is its group's for good. Once that is removed, no file is found there, and an open one takes nothing.
+    """
+    group = os.open(hierarchy.folder(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(group)
+        if GroupId(found.st_dev, found.st_ino) != identity:
+            raise another(hierarchy, path)
+        descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, dir_fd=group)
+        try:
+            os.write(descriptor, b"%d" % value)
+        finally:
+            os.close(descriptor)
+    finally:
+        os.close(group)

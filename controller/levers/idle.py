@@ -13,7 +13,8 @@ import os
 from pathlib import Path
 
 from qioi.controller.levers.files import Access, explain
-from qioi.controller.levers.groups import GroupLever
+from qioi.controller.levers.groups import GroupLever, write_number
+from qioi.controller.levers.lever import Identity
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 
@@ -43,15 +44,15 @@ class Idle(GroupLever):
         """Read the weight; :data:`IDLE` for an idle group."""
         return IDLE if read_idle(self.hierarchy, path) else self._access.read(path)
 
-    def write(self, path: str, value: int) -> None:
+    def write(self, path: str, value: int, identity: Identity) -> None:
         """Make a group idle, or an ordinary group of this weight."""
         if value == IDLE:
-            write_idle(self.hierarchy, path, 1)
+            write_idle(self.hierarchy, path, 1, identity)
             return
         if read_idle(self.hierarchy, path):
-            write_idle(self.hierarchy, path, 0)
+            write_idle(self.hierarchy, path, 0, identity)
         if self._access.read(path) == self._default != value:
-            self._access.write(path, value)
+            self._access.write(path, value, identity)
         if (now := self._access.read(path)) != value:
             raise CgroupError(f"{self.hierarchy.folder(path)}: it is not idle, but its weight is {now}")
 
@@ -88,10 +89,10 @@ def is_idle(hierarchy: Hierarchy, path: str) -> bool:
         return False
 
 
-def write_idle(hierarchy: Hierarchy, path: str, value: int) -> None:
-    """Write ``cpu.idle``. CgroupError."""
+def write_idle(hierarchy: Hierarchy, path: str, value: int, identity: Identity) -> None:
+    """Write ``cpu.idle`` of the group with this identity. CgroupError."""
     try:
-        file_of(hierarchy, path).write_text(str(value), encoding="utf-8")
+        write_number(hierarchy, path, FILE, value, identity)
     except OSError as error:
         raise without(hierarchy, path, error) from error
 

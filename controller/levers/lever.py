@@ -67,8 +67,11 @@ class Lever(ABC, Generic[Place]):
         """Read the value in force."""
 
     @abstractmethod
-    def write(self, place: Place, value: int) -> None:
-        """Write a value. The caller reads it back to see whether the kernel took it."""
+    def write(self, place: Place, value: int, identity: Identity) -> None:
+        """Write a value at the place, which had this identity a moment ago.
+
+        The caller reads it back to see whether the kernel took it.
+        """
 
     def check(self, place: Place, identity: Identity) -> None:
         """Check that the place still has this identity. GoneError."""

@@ -13,6 +13,7 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_uint64, c_void_p
 from typing import Final
 
 from qioi.controller.levers.files import explain
+from qioi.controller.levers.lever import Identity
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
 
@@ -58,8 +59,12 @@ class Libcgroup:
         except ValueError:
             raise CgroupError(f"{self._hierarchy.folder(path)}/{self._hierarchy.file}: no number") from None
 
-    def write(self, path: str, value: int) -> None:
-        """Write the weight; libcgroup leaves every other value of the group as it is. CgroupError."""
+    def write(self, path: str, value: int, identity: Identity) -> None:
+        """Write the weight; libcgroup leaves every other value of the group as it is. CgroupError.
+
+        The library knows a group by its path alone: one that is made anew right after the caller's check is written to.
+        """
+        del identity
         library = self._library
         with self._lock:
             group = library.cgroup_new_cgroup(os.fsencode(path))

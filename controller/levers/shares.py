@@ -28,9 +28,9 @@ class Shares(GroupLever):
         """Read the weight. CgroupError."""
         return self.access.read(path)
 
-    def write(self, path: str, value: int) -> None:
+    def write(self, path: str, value: int, identity: Identity) -> None:
         """Write the weight. CgroupError."""
-        self.access.write(path, value)
+        self.access.write(path, value, identity)
 
     def original(self, path: str, value: int) -> int:
         """Refuse the value of an idle group, which has no weight and takes none. CgroupError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from qioi.controller.levers.eevdf import FAIR, Scheduler, SliceError, ThreadGoneError, default_slice
-from qioi.controller.levers.lever import Lever, ThreadId
+from qioi.controller.levers.lever import Identity, Lever, ThreadId
 
 FILE = "sched_runtime"
 #: The value of a thread that has no slice, because its scheduling policy is not a fair one.
@@ -48,8 +48,9 @@ class Slices(Lever[int]):
             return NOT_FAIR
         return 0 if found.slice in self._defaults else found.slice
 
-    def write(self, tid: int, value: int) -> None:
-        """Set a slice, and keep policy, nice and flags. SliceError."""
+    def write(self, tid: int, value: int, identity: Identity) -> None:
+        """Set a slice, and keep policy, nice and flags. SliceError. The kernel takes a thread's number alone."""
+        del identity
         self._scheduler.write(tid, replace(self._scheduler.read(tid), slice=value))
 
     def original(self, tid: int, value: int) -> int:

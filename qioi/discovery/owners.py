@@ -24,6 +24,7 @@ from pathlib import Path
 from qioi.controller.guard.journal import Entry
 from qioi.controller.guard.owners import Owners
 from qioi.controller.levers.files import Files
+from qioi.controller.levers.shares import Shares
 from qioi.discovery.engine_records import EngineRecords
 from qioi.discovery.nri_records import NriRecords
 from qioi.discovery.records import Keeper, NoRecordError, RecordError, RefusedError, UnsuitableError
@@ -64,7 +65,7 @@ class EngineOwners(Owners):
     """All records of engines, of systemd and, by NRI, of containerd. Its thread starts when it is first needed."""
 
     def __init__(self, hierarchy: Hierarchy, record_dir: Path, *, pause: float = PAUSE) -> None:
-        self._groups = Files(hierarchy)
+        self._groups = Shares(hierarchy, Files(hierarchy))
         self._keepers: dict[str, Keeper] = {
             OwnerKind.DOCKER: EngineRecords(ToldFiles(record_dir)),
             OwnerKind.SYSTEMD: UnitRecords(hierarchy.version),
@@ -243,7 +244,7 @@ class EngineOwners(Owners):
             return kept
         if self._in_force(entry) == wanted:
             with suppress(CgroupError):  # gone meanwhile
-                self._groups.write(entry.path, before)
+                self._groups.write(entry.path, before, self._groups.identity(entry.path))
         return kept
 
     def _in_force(self, entry: Entry) -> int | None:

@@ -13,6 +13,7 @@ from owed_site import OUTSIDE, OWED, make
 from toy_daemon import ToySite, peer
 
 from qioi.commands.explain import lines
+from qioi.controller.levers.lever import Identity
 from qioi.kernel.errors import CgroupError
 from qioi.model import LeaderChange
 from qioi.show.explain import explain
@@ -184,7 +185,7 @@ def test_an_ancestor_that_cannot_be_let_go_of_is_said_once_and_tried_on(
     site.run(1)
     assert site.weight("docker") == 400
 
-    def refuse(path: str, value: int) -> None:
+    def refuse(path: str, value: int, identity: Identity) -> None:
         raise CgroupError("refused")
 
     monkeypatch.setattr(site.guard._lever.access, "write", refuse)

@@ -20,6 +20,7 @@ from qioi.controller.guard.restore import Outcome, Result
 from qioi.controller.levels.placement import Placement
 from qioi.controller.levels.wants import InForce, Want
 from qioi.controller.levers.files import Files
+from qioi.controller.levers.lever import Identity
 from qioi.controller.other_lever import NO_OTHER_LEVER, NoOtherLever, OtherLever, Taken
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy
@@ -258,7 +259,7 @@ def test_a_component_whose_policies_have_become_dry_runs_is_put_back(tmp_path: P
 def refused(site: ToySite, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have no share written, as on a file system that is read-only for a while."""
 
-    def refuse(path: str, value: int) -> None:
+    def refuse(path: str, value: int, identity: Identity) -> None:
         raise CgroupError(f"{path}: Read-only file system")
 
     with monkeypatch.context() as patch:

@@ -16,6 +16,7 @@ from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.owners import Nobody
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import IDLE, Idle
+from qioi.controller.levers.lever import Identity
 from qioi.daemon.daemon import LISTING_PATIENCE, Daemon
 from qioi.daemon.inherit import inherit
 from qioi.discovery.base import Found
@@ -202,7 +203,7 @@ def test_what_could_not_be_restored_after_a_crash_is_tried_again(
     discovery = Listed()
     discovery.now = Found((), complete=True)
 
-    def refuse(self: Files, path: str, value: int) -> None:
+    def refuse(self: Files, path: str, value: int, identity: Identity) -> None:
         raise CgroupError(f"{path}: Read-only file system")
 
     raised = weights(site)

@@ -17,6 +17,7 @@ from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import Result
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.idle import IDLE, Idle
+from qioi.controller.levers.lever import Identity
 from qioi.daemon.ending import keep_shares, put_back
 from qioi.daemon.recover import recover
 from qioi.kernel.errors import CgroupError
@@ -94,10 +95,10 @@ def test_where_the_journal_cannot_be_written_the_end_says_what_was_restored_and_
 ) -> None:
     write = Files.write
 
-    def refuse(self: Files, path: str, value: int) -> None:
+    def refuse(self: Files, path: str, value: int, identity: Identity) -> None:
         if path == "own":
             raise CgroupError("own: Read-only file system")
-        write(self, path, value)
+        write(self, path, value, identity)
 
     def full(*_: object, durable: bool = True) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -119,7 +120,7 @@ def test_where_the_journal_cannot_be_written_the_end_says_what_was_restored_and_
 def test_the_daemons_own_group_is_restored_also_where_shares_are_kept(
     raised: ToySite, works: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(self: Files, path: str, value: int) -> None:
+    def refuse(self: Files, path: str, value: int, identity: Identity) -> None:
         raise CgroupError(f"{path}: Read-only file system")
 
     if not works:

@@ -151,7 +151,7 @@ WRITER = of(
 
 RESTORE = of(
     "guard/restore.py",
-    ("restores into what has another group's path", "same = lever.identity(place) == entry.identity", "same = True"),
+    ("restores into what has another group's path", "same = identity == entry.identity", "same = True"),
     ("restores another lever's value", " or entry.file != lever.file:", ":"),
     ("restores nothing that an owner has made anew", "if not (same or entry.owner) or", "if not same or"),
     (

@@ -8,6 +8,7 @@ from pathlib import Path
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
 from qioi.controller.levers.files import Access
+from qioi.controller.levers.shares import Shares
 from qioi.kernel.errors import CgroupError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
 
@@ -38,6 +39,10 @@ class Host:
 
     def set(self, path: str, value: int) -> None:
         (self.hierarchy.folder(path) / self.hierarchy.file).write_text(str(value))
+
+    def write(self, path: str, value: int) -> None:
+        """Write through the actuator."""
+        self.access.write(path, value, Shares(self.hierarchy, self.access).identity(path))
 
     def get(self, path: str) -> int:
         return int((self.hierarchy.folder(path) / self.hierarchy.file).read_text())

@@ -17,6 +17,7 @@ from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.owners import Nobody
 from qioi.controller.guard.restore import Result, restore_entries
 from qioi.controller.levers.files import Files
+from qioi.controller.levers.lever import Identity
 from qioi.controller.levers.shares import Shares
 from qioi.kernel.errors import CgroupError, CgroupGoneError
 from qioi.kernel.hierarchy import Hierarchy
@@ -51,12 +52,12 @@ def test_journalled_before_the_write(host: Host, journal: Journal) -> None:
         name = "watching"
         read = staticmethod(host.access.read)
 
-        def write(self, written: str, value: int) -> None:
+        def write(self, written: str, value: int, identity: Identity) -> None:
             (entry,) = journal.load().entries
             assert (entry.path, entry.original) == (written, original)
             assert value in entry.ours
             assert host.get(path) in (*entry.ours, original)
-            host.access.write(written, value)
+            host.access.write(written, value, identity)
 
     guard = Guard(host.hierarchy, Watching(), journal)
     guard.hold(path)

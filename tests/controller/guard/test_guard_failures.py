@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.owners import Nobody
 from qioi.controller.guard.restore import Result, restore_entries
 from qioi.controller.levers.files import Files
+from qioi.controller.levers.lever import Identity
 from qioi.controller.levers.shares import Shares
 from qioi.kernel.errors import CgroupError
 
@@ -67,13 +69,43 @@ class Broken(Files):
         super().__init__(host.hierarchy)
         self.path, self.takes = path, takes
 
-    def write(self, path: str, value: int) -> None:
+    def write(self, path: str, value: int, identity: Identity) -> None:
         if path != self.path:
-            super().write(path, value)
+            super().write(path, value, identity)
         elif self.takes is None:
             raise CgroupError(f"{path}: Input/output error")
         else:
-            super().write(path, self.takes)
+            super().write(path, self.takes, identity)
+
+
+class MadeAnew(Files):
+    """Files in which the group is removed, and made again by somebody else, between our last look and our write."""
+
+    def __init__(self, host: Host, name: str) -> None:
+        super().__init__(host.hierarchy)
+        self.host, self.name, self.due = host, name, True
+
+    def write(self, path: str, value: int, identity: Identity) -> None:
+        if self.due:
+            before = os.open(self.host.hierarchy.folder(path), os.O_RDONLY)  # its inode is not to be the next one's
+            self.host.remove(path)
+            assert self.host.make(self.name, 333) == path
+            os.close(before)
+        super().write(path, value, identity)
+
+
+@pytest.mark.parametrize("host", ["files", "files on a fake of v2"], indirect=True)
+@pytest.mark.parametrize("when", ["raised", "restored"])
+def test_another_group_that_comes_just_before_our_write_is_not_written(host: Host, journal: Journal, when: str) -> None:
+    path, guard = host.make("a"), host.guard(journal)
+    guard.hold(path)
+    files = guard._lever.access = MadeAnew(host, "a")
+    if when == "restored":
+        files.due = False
+        assert results(guard.apply({path: 4096})) == [Result.OK]
+        files.due = True
+    outcomes = guard.apply({path: 4096}) if when == "raised" else guard.restore()
+    assert (results(outcomes), host.get(path)) == ([Result.GONE], 333)
 
 
 def test_one_that_fails_does_not_stop_the_others_and_stays_in_the_journal(host: Host, journal: Journal) -> None:

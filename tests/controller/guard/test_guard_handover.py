@@ -12,6 +12,7 @@ from real_host import Host
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import Result
 from qioi.controller.levers.files import Files
+from qioi.controller.levers.lever import Identity
 from qioi.kernel.errors import CgroupError
 
 
@@ -98,7 +99,7 @@ def test_a_release_that_fails_keeps_the_group(host: Host, journal: Journal, monk
     guard.hold(path)
     guard.apply({path: 4096})
 
-    def refuse(self: Files, path: str, value: int) -> None:
+    def refuse(self: Files, path: str, value: int, identity: Identity) -> None:
         raise CgroupError("no")
 
     with monkeypatch.context() as patch:

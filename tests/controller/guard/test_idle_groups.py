@@ -13,7 +13,7 @@ from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import Result, restore_entries
 from qioi.controller.levers import idle as lever
 from qioi.controller.levers.idle import read_idle
-from qioi.controller.levers.lever import GroupId
+from qioi.controller.levers.lever import GroupId, Identity
 from qioi.kernel.errors import CgroupError
 
 
@@ -277,8 +277,8 @@ def test_a_default_weight_that_somebody_sets_before_a_group_is_idle_stays(
 def test_a_group_whose_idling_somebody_ends_at_once_has_its_weight(idle: Idle, monkeypatch: pytest.MonkeyPatch) -> None:
     path, write = idle.make("a", 3000), lever.Idle.write
 
-    def ended_at_once(self: lever.Idle, group: str, value: int) -> None:
-        write(self, group, value)
+    def ended_at_once(self: lever.Idle, group: str, value: int, identity: Identity) -> None:
+        write(self, group, value, identity)
         if value == lever.IDLE:
             idle.file(path).write_text("0")
             if not idle.real:

@@ -10,6 +10,7 @@ from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.restore import Result
 from qioi.controller.levers.files import Access
+from qioi.controller.levers.lever import Identity
 from qioi.model import Owner
 
 
@@ -95,10 +96,10 @@ class Overwritten:
     def read(self, path: str) -> int:
         return self.access.read(path)
 
-    def write(self, path: str, value: int) -> None:
-        self.access.write(path, value)
+    def write(self, path: str, value: int, identity: Identity) -> None:
+        self.access.write(path, value, identity)
         if self.late is not None:
-            self.access.write(path, self.late)
+            self.access.write(path, self.late, identity)
             self.late = None
 
 

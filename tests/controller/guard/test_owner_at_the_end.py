@@ -11,7 +11,7 @@ from toy_owners import OWNER, ToyOwners, raised
 from qioi.controller.guard.guard import Guard
 from qioi.controller.guard.journal import Entry, Journal
 from qioi.controller.guard.restore import Result
-from qioi.controller.levers.lever import GroupId
+from qioi.controller.levers.lever import GroupId, Identity
 from qioi.kernel.errors import CgroupError
 from qioi.model import Owner
 
@@ -24,8 +24,8 @@ def test_an_owner_that_writes_our_value_once_more_at_the_end_does_not_leave_it_t
     guard, path, original, ours = raised(host, journal, owners)
     write, settle = host.access.write, owners.settle
 
-    def late_write(group: str, value: int) -> None:
-        write(group, value)
+    def late_write(group: str, value: int, identity: Identity) -> None:
+        write(group, value, identity)
         host.set(path, ours)
         guard._lever.access.write = write  # type: ignore[method-assign]
 
@@ -48,7 +48,7 @@ def test_a_value_that_came_late_and_cannot_be_put_back_stays_in_the_journal(
     guard, path, original, ours = raised(host, journal, owners)
     settle = owners.settle
 
-    def refused(group: str, value: int) -> None:
+    def refused(group: str, value: int, identity: Identity) -> None:
         raise CgroupError("read-only")
 
     def late_settle() -> Mapping[Owner, str]:
@@ -72,8 +72,8 @@ def test_what_an_owner_that_cannot_be_reached_writes_over_the_original_is_seen(
     owners.problem = "no answer"
     write, left = host.access.write, iter(range(times))
 
-    def overwritten(group: str, value: int) -> None:
-        write(group, value)
+    def overwritten(group: str, value: int, identity: Identity) -> None:
+        write(group, value, identity)
         if next(left, None) is not None:
             host.set(path, ours)
 

@@ -14,6 +14,7 @@ from real_host import Host
 import qioi.controller.levers.libcgroup as binding
 from qioi.controller.levers.choose import choose_access
 from qioi.controller.levers.files import Files
+from qioi.controller.levers.lever import GroupId
 from qioi.controller.levers.libcgroup import Libcgroup
 from qioi.kernel.cpu_accounts import find_cpu_accounts
 from qioi.kernel.errors import CgroupError, CgroupGoneError
@@ -24,7 +25,7 @@ from qioi.model import MAX_SHARES, MIN_SHARES
 def test_what_is_written_is_what_the_kernel_has(host: Host) -> None:
     path = host.make("a")
     for value in (2, 100, 1024, 5120, 10_000):
-        host.access.write(path, value)
+        host.write(path, value)
         assert host.get(path) == value
         assert host.access.read(path) == value
 
@@ -36,7 +37,7 @@ def test_what_others_write_is_what_is_read(host: Host) -> None:
 
 def test_names_with_odd_characters(host: Host) -> None:
     path = host.make("docker-ab12.scope:x y")
-    host.access.write(path, 777)
+    host.write(path, 777)
     assert host.access.read(path) == 777
 
 
@@ -45,7 +46,7 @@ def test_a_missing_group_is_said_to_be_gone(host: Host) -> None:
     with pytest.raises(CgroupGoneError, match="nobody: no such control group"):
         host.access.read(path)
     with pytest.raises(CgroupGoneError, match="nobody: no such control group"):
-        host.access.write(path, 100)
+        host.access.write(path, 100, GroupId(0, 0))
 
 
 def test_a_value_the_kernel_refuses_is_an_error_with_its_place(host: Host) -> None:
@@ -58,7 +59,7 @@ def test_a_value_the_kernel_refuses_is_an_error_with_its_place(host: Host) -> No
     idle.write_text("1")  # an idle group has no weight to set
     before = host.get(path)
     with pytest.raises(CgroupError, match=r"a/cpu\.\w+: Invalid argument"):
-        host.access.write(path, 2048)
+        host.write(path, 2048)
     assert host.get(path) == before
 
 
@@ -75,7 +76,7 @@ def test_a_name_that_no_group_can_have_is_that_of_none(host: Host, path: str) ->
     with pytest.raises(CgroupGoneError, match="no such control group"):
         host.access.read(path)
     with pytest.raises(CgroupGoneError, match="no such control group"):
-        host.access.write(path, 2048)
+        host.access.write(path, 2048, GroupId(0, 0))
 
 
 def test_a_file_without_a_number(tmp_path: Path) -> None:
