@@ -14,6 +14,11 @@ from qioi.monitor.scheduler.schedstat import SchedstatReader
 class Delays(Protocol):
     """Scheduling delay per component."""
 
+    @property
+    def met(self) -> bool:
+        """Whether the last call met a component, so that what it had done before is not known."""
+        ...
+
     def read(self, now: float) -> dict[str, DelayReading]:
         """Account for the time since the last call; a component that could not be read is missing."""
         ...
@@ -40,6 +45,11 @@ class CgroupDelays:
 
     def _used(self, name: str) -> int | None:
         return self._accounts.read(self._used_files[name]) if self._accounts else None
+
+    @property
+    def met(self) -> bool:
+        """Whether the last reading met a component."""
+        return self._reader.met
 
     def watch(self, components: Iterable[Component]) -> None:
         """Watch these components from now on."""

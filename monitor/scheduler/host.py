@@ -78,11 +78,13 @@ class Loads:
     def __init__(self, first: CpuTimes) -> None:
         #: The looks of the last second and the one before them, each with the ticks that ours had used until it.
         self._looks = deque([(first, 0.0)])
+        self._foreign = 1.0  # of the look before
 
-    def step(self, now: CpuTimes, cores: float) -> HostLoad | None:
+    def step(self, now: CpuTimes, cores: float, met: bool) -> HostLoad | None:
         """Compare with the look before, and with one a second ago; ``None`` if the clock has not ticked since.
 
-        ``cores`` is how many of the CPUs components and idle groups used since the look before.
+        ``cores`` is how many of the CPUs components and idle groups used since the look before. Where one of these was
+        ``met`` just now, it is not known what it used. So nobody is taken to be foreign who was not before.
         """
         before, used = self._looks[-1]
         ticks = now.total - before.total
@@ -90,8 +92,12 @@ class Loads:
             if ticks:  # CPUs that go offline may take hours of idle time with them
                 self._looks = deque([(now, 0.0)])
             return None
-        look = (now, used + ticks * cores / now.cpus)
+        ours = ticks * cores / now.cpus
+        if met:
+            ours = max(ours, now.used - before.used - self._foreign * ticks)
+        look = (now, used + ours)
         load = between((before, used), look)
+        self._foreign = load.foreign
         self._looks.append(look)
         long_ago = now.total - LASTING * now.cpus * _TICK
         while self._looks[1][0].total <= long_ago:
@@ -141,11 +147,11 @@ class HostWatch:
         if self._pinned is not None:
             self._pinned.watch(components)
 
-    def read(self, delays: Iterable[DelayReading]) -> HostLoad | None:
+    def read(self, delays: Iterable[DelayReading], *, met: bool = False) -> HostLoad | None:
         """Compare with the look before, and with one a second ago.
 
         ``None`` if the clock has not ticked since, or the kernel can't tell. ``delays`` are those of all components,
-        but for components inside others' groups.
+        but for components inside others' groups, and but for one that was ``met`` just now.
         """
         delays = tuple(delays)
         text = self._look()
@@ -164,8 +170,8 @@ class HostWatch:
                 everywhere += delay.cores
             else:
                 cores[cpus] += delay.cores
-        load = self._host.step(now, everywhere + sum(cores.values()))
-        beside = self._look_at(text, pinned, cores, everywhere / now.cpus)
+        load = self._host.step(now, everywhere + sum(cores.values()), met)
+        beside = self._look_at(text, pinned, cores, everywhere / now.cpus, met)
         if load is None:
             return None
         if self._sudden is not None and self._sudden():
@@ -193,7 +199,7 @@ class HostWatch:
         return max(0.0, self._idle_before - before) / seconds if seconds > 0 else 0.0
 
     def _look_at(
-        self, text: bytes, pinned: Mapping[str, Cpus], cores: Mapping[Cpus, float], everywhere: float
+        self, text: bytes, pinned: Mapping[str, Cpus], cores: Mapping[Cpus, float], everywhere: float, met: bool
     ) -> dict[str, HostLoad]:
         """Give the load of the CPUs that pinned components may run on; ``everywhere`` is what ours use of each CPU.
 
@@ -214,7 +220,7 @@ class HostWatch:
             known = self._sets.get(cpus)
             sets[cpus] = known or Loads(now)
             ours = sum(used * len(cpus & other) / len(other) for other, used in cores.items())
-            load = known.step(now, ours + everywhere * len(online)) if known else None
+            load = known.step(now, ours + everywhere * len(online), met) if known else None
             if load is not None:
                 loads[cpus] = load
         self._sets = sets

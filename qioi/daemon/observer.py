@@ -45,7 +45,8 @@ class Observer:
         channels = to_read.channels.read(now)
         delays = to_read.delays.read(now)
         # The CPU time of a component whose group lies in another's is in the other's.
-        host = to_read.host.read([one for name, one in delays.items() if name not in self._outer])
+        outer = [one for name, one in delays.items() if name not in self._outer]
+        host = to_read.host.read(outer, met=to_read.delays.met)
         if components and not delays:  # as in the first period: what of the load is foreign is not known
             host = None
         owed = self._thresholds.step(now, components, channels, delays, host)

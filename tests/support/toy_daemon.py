@@ -99,6 +99,8 @@ class ToyChannels(ToyPart):
 
 
 class ToyDelays(ToyPart):
+    met = False
+
     def read(self, now: float) -> dict[str, DelayReading]:
         return {
             name: DelayReading(name, run, wait, 100, 1.0, self.toy.threads)
@@ -111,7 +113,7 @@ class ToyHost(ToyPart):
     def cpus(self) -> Mapping[str, frozenset[int]]:
         return self.toy.cpus
 
-    def read(self, delays: Iterable[DelayReading]) -> HostLoad:
+    def read(self, delays: Iterable[DelayReading], *, met: bool) -> HostLoad:
         return self.toy.host
 
 

@@ -83,6 +83,27 @@ def test_a_processor_that_leaves_takes_its_time_along_and_the_host_is_known_agai
     assert watch.read([]) == HostLoad(0.25, 0.75)
 
 
+def test_what_one_that_is_just_met_has_used_is_not_foreign(tmp_path: Path) -> None:
+    """A chaincode that starts fills a CPU, and it is known one period later what it uses."""
+    file, total, idle, ticks = tmp_path / "stat", 1_000_000, 500_000, 2 * os.sysconf("SC_CLK_TCK")
+    write_stat(file, total, idle)
+    watch, found = HostWatch(file), []
+    peer, chaincode = DelayReading("peer", 0.4, 0.0, 10, 1.0), DelayReading("chaincode", 1.0, 0.0, 10, 1.0)
+    for busy, delays, met in [
+        (0.3, [peer], False),
+        (0.8, [peer], True),
+        (0.8, [peer, chaincode], False),
+        (0.8, [peer], False),
+        (0.4, [peer], True),  # it uses nothing, and the neighbour has less
+    ]:
+        total, idle = total + ticks, idle + round(ticks * (1 - busy))
+        write_stat(file, total, idle)
+        load = watch.read(delays, met=met)
+        assert load is not None
+        found.append(load.foreign)
+    assert found == pytest.approx([0.1, 0.1, 0.1, 0.6, 0.2])
+
+
 def test_the_load_says_that_somebody_has_come(tmp_path: Path) -> None:
     write_stat(tmp_path / "stat", 1_000_000, 500_000)
     come = [False]
