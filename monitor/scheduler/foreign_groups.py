@@ -11,6 +11,7 @@ SCHED_IDLE), so that it is no foreign work there. Deeper in the tree ``cpu.idle`
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
@@ -58,6 +59,7 @@ class ForeignGroups:
         self._listed = self._looked = float("-inf")
         self._before: dict[str, float] = {}
         self._cores: dict[str, float] = {}
+        self._with_new: Set[str] = frozenset()  # groups with one below that is new, or made anew, of unknown use
         self._idle: dict[str, float] = {}  # groups at cpu.idle beside components: the seconds that they had used
         self._idle_seconds = 0.0
 
@@ -80,7 +82,9 @@ class ForeignGroups:
         seconds = {group: used for group in groups if (used := self._accounts.seconds(group)) is not None}
         passed = now - self._looked
         before = self._before if passed <= max(PAUSE, PERIODS * period) else {}
-        self._cores = {group: (used - before.get(group, used)) / passed for group, used in seconds.items()}
+        grown = {group: used - before[group] for group, used in seconds.items() if used >= before.get(group, math.inf)}
+        self._cores = {group: used / passed for group, used in grown.items()}
+        self._with_new = {parent_of(group) for group in seconds.keys() - grown.keys()}
         self._before, self._looked = seconds, now
         busy = [group for group, cores in self._cores.items() if cores >= LEAST and group not in ours]
         idle = [group for group in {*busy, *self._idle}.intersection(self._beside) if self._leaves_room(group)]
@@ -122,6 +126,8 @@ class ForeignGroups:
         for group in self._beside:
             beside[parent_of(group)] += self._cores.get(group, 0.0)
         for parent, ours in self._branches.items():
+            if parent in self._with_new:
+                continue
             own = self._cores.get(parent, 0.0) - beside[parent] - sum(self._cores.get(one, 0.0) for one in ours)
             if own >= LEAST:
                 found.append(Foreigner(parent or "/", own))

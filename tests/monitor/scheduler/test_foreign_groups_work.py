@@ -40,7 +40,6 @@ def test_processes_above_components_are_found_in_one_walk(tmp_path: Path, monkey
         asked += 1
         return parent_of(group)
 
-    monkeypatch.setattr(foreign_groups, "parent_of", counted)
     accounts = Used()
     foreign = ForeignGroups(accounts, tmp_path)
     above = branches(COMPONENTS)
@@ -48,10 +47,32 @@ def test_processes_above_components_are_found_in_one_walk(tmp_path: Path, monkey
     foreign.look(100.0, above)
     accounts.by_group = {"a": 3.0, "a/b7": 1.5, "a/b7/peer": 0.25, "a/b7/other": 0.5, "a/n3": 1.0}
     foreign.look(101.0, above)
+    monkeypatch.setattr(foreign_groups, "parent_of", counted)
     assert set(foreign.most()) == {
         Foreigner("a/n3", 1.0), Foreigner("a/b7", 0.75), Foreigner("a/b7/other", 0.5), Foreigner("a", 0.5)
     }  # fmt: skip
     assert asked == 150
+
+
+@pytest.mark.parametrize("before", [None, 1000.0], ids=["new", "made anew"])
+@pytest.mark.parametrize("group", ["a/peer", "a/other"])
+def test_what_a_group_that_is_new_has_used_is_not_said_of_processes_above_it(
+    tmp_path: Path, group: str, before: float | None
+) -> None:
+    for one in ("a/peer", "a/other"):
+        (tmp_path / one).mkdir(parents=True)
+    accounts = Used()
+    foreign, above = ForeignGroups(accounts, tmp_path), branches(["a/peer"])
+    others = {"": 50.0, "a": 10.0, "a/peer": 2.0, "a/other": 2.0}
+    found = []
+    for number, its in enumerate((before, 0.75, 1.5, 1.5)):
+        used = {one: seconds + number for one, seconds in others.items() if one in ("", "a")}
+        known = {one: seconds for one, seconds in (others | used | {group: its}).items() if seconds is not None}
+        accounts.by_group = known
+        foreign.look(100.0 + number, above)
+        found.append([one.group for one in foreign.most()])
+    its_own = [] if group == "a/peer" else [group]
+    assert found == [[], [], [*its_own, "a"], ["a"]]
 
 
 @pytest.mark.parametrize("period", [0.2, 1.0, 5.0, 60.0])
