@@ -19,13 +19,20 @@ from msgspec.structs import replace
 from qioi.controller.guard.guard import Guard
 from qioi.controller.levels.wants import Want, found_of, groups_of
 from qioi.controller.levers.idle import DEFAULT_WEIGHT
-from qioi.kernel.cpu_accounts import CpuAccounts
+from qioi.kernel.cpu_accounts import CpuAccounts, UsedSince
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.model import Decision
 from qioi.model.groups import branches, chain, parent_of
 
 #: Halvings in search of the part of a boost that fits: exact to a thousandth of it.
 STEPS = 10
+#: CPUs that a group must have used since the last look to count as busy.
+BUSY = 0.01
+#: The same of the processes of a group that has groups below it: they have no account of their own, and the accounts
+#: that they are reckoned from are read one after the other.
+BUSY_OWN = 0.1
+#: What stands for these processes among the groups that they compete with.
+OWN = "its own processes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +91,6 @@ def part_held(raised: Mapping[str, int], busy: Mapping[str, Mapping[str, int]]) 
     return total
 
 
-#: CPUs that a group must have used since the last look to count as busy.
-BUSY = 0.01
-#: The same of the processes of a group that has groups below it: they have no account of their own, and the accounts
-#: that they are reckoned from are read one after the other.
-BUSY_OWN = 0.1
-#: What stands for these processes among the groups that they compete with.
-OWN = "its own processes"
-
-
 @dataclass(frozen=True, slots=True)
 class Held:
     """What part of the host boosted groups hold, 0..1, and the cap on it."""
@@ -107,15 +105,14 @@ class Capper:
     def __init__(self, guard: Guard, hierarchy: Hierarchy, accounts: CpuAccounts) -> None:
         self._guard = guard
         self._hierarchy = hierarchy
-        self._accounts = accounts
-        self._before: dict[str, tuple[float, float]] = {}
+        self._used = UsedSince(accounts)
 
     def apply(self, now: float, wants: tuple[Want, ...], cap: float) -> tuple[tuple[Want, ...], Held]:
         """Give the wants under the cap, and what they hold."""
         guard = self._guard
         raised = [one for one in wants if not one.shown and one.decision.shares > found_of(guard, one)]
         if not raised:
-            self._before = {}  # a neighbour of now would vanish in the mean over the quiet time
+            self._used.forget()  # a neighbour of now would vanish in the mean over the quiet time
             return wants, Held(0.0, cap)
         busy = self._busy(now, raised)
 
@@ -138,29 +135,17 @@ class Capper:
         A group's own processes compete with the groups below it, each with the default weight. They are at least as
         many as the CPUs that they used.
         """
+        parents = branches(want.cgroup for want in raised)
+        weights = {parent: dict(weights_below(self._hierarchy, parent)) for parent in parents}
+        used = self._used.look(now, {*weights, *(child for children in weights.values() for child in children)})
         busy: dict[str, dict[str, int]] = {}
-        seen: dict[str, tuple[float, float]] = {}
-        for parent in branches(want.cgroup for want in raised):
-            children = busy[parent] = {}
-            own = self._used(now, parent, seen)
-            for child, weight in weights_below(self._hierarchy, parent):
-                used = self._used(now, child, seen)
-                own = None if own is None or used is None else own - used
-                if used is None or used >= BUSY:
-                    children[child] = weight
-            if own is not None and own >= BUSY_OWN:
-                children[OWN] = math.ceil(own) * DEFAULT_WEIGHT[self._hierarchy.version]
-        self._before = seen
+        for parent, children in weights.items():
+            busy[parent] = {child: weight for child, weight in children.items() if used.get(child, BUSY) >= BUSY}
+            if parent in used and used.keys() >= children.keys():
+                own = used[parent] - sum(used[child] for child in children)
+                if own >= BUSY_OWN:
+                    busy[parent][OWN] = math.ceil(own) * DEFAULT_WEIGHT[self._hierarchy.version]
         return busy
-
-    def _used(self, now: float, group: str, seen: dict[str, tuple[float, float]]) -> float | None:
-        """Give the CPUs that a group used since the last look, and note it as seen; ``None``: that is not known."""
-        total = self._accounts.seconds(group)
-        if total is None:
-            return None
-        seen[group] = now, total
-        at, before = self._before.get(group, (now, total))
-        return (total - before) / (now - at) if now > at else None
 
 
 def is_boosted(guard: Guard, want: Want, shares: int, group: str, value: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from qioi.kernel.cpu_accounts import CpuAccounts
+from qioi.kernel.cpu_accounts import CpuAccounts, UsedSince
 from qioi.model import Component, DelayReading, Foreigner
 from qioi.model.groups import chain
 from qioi.monitor.scheduler.foreign_groups import ForeignGroups
@@ -15,7 +15,7 @@ class GroupUsage:
 
     def __init__(self, accounts: CpuAccounts, foreign: ForeignGroups | None = None) -> None:
         self._accounts = accounts
-        self._before: dict[str, tuple[float, float]] = {}
+        self._used = UsedSince(accounts)
         self._foreign = foreign
         self._above: Mapping[str, Set[str]] = {}
         self._idle_before: dict[str, float] = {}
@@ -32,22 +32,13 @@ class GroupUsage:
         """Give what the groups ``above`` components, and the components' own, used: in CPUs, since the last look.
 
         A component's own is taken from its delay reading. What groups at ``cpu.idle`` used is left out.
-        A group that is not accounted for is missing.
+        A group of which that is not known is missing.
         """
         self._above = above
         self._period, self._read_at = now - (now if self._read_at is None else self._read_at), now
-        used = {}
-        idle = self._idle_above()
-        seconds: dict[str, tuple[float, float]] = {}
-        for group in above:
-            total = self._accounts.seconds(group)
-            if total is None:
-                continue
-            at, before = self._before.get(group, (now, total))
-            seconds[group] = now, total
-            if now > at:
-                used[group] = max(0.0, total - before - idle.get(group, 0.0)) / (now - at)
-        self._before = seconds
+        idle, used = self._idle_above(), self._used.look(now, above)
+        for group in idle.keys() & used.keys():
+            used[group] = max(0.0, used[group] - idle[group] / self._period)
         for one in components:
             delay = delays.get(one.name)
             if delay is not None and delay.interval > 0:

@@ -6,6 +6,8 @@ apart; container engines and systemd keep the same paths in both. A group that i
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from qioi.kernel.files import NUMBER, KernelFiles
@@ -54,3 +56,32 @@ class CpuAccounts:
         """Read one group's CPU time in seconds; ``None`` where it is not accounted for."""
         used = self.nanoseconds(group)
         return None if used is None else used * 1e-9
+
+
+class UsedSince:
+    """The CPUs that groups used between two looks."""
+
+    def __init__(self, accounts: CpuAccounts) -> None:
+        self._accounts = accounts
+        self._at = -math.inf
+        self._seconds: Mapping[str, float] = {}
+
+    def look(self, now: float, groups: Iterable[str]) -> dict[str, float]:
+        """Give the CPUs that each of these used since the look before, at the monotonic time ``now``.
+
+        A group of which that is not known is missing: it was not looked at then, was made anew, or has no account.
+        """
+        before, passed = self._seconds, now - self._at
+        seconds = ((group, self._accounts.seconds(group)) for group in groups)
+        self._seconds, self._at = {group: used for group, used in seconds if used is not None}, now
+        if passed <= 0:
+            return {}
+        return {
+            group: (used - before[group]) / passed
+            for group, used in self._seconds.items()
+            if used >= before.get(group, math.inf)
+        }
+
+    def forget(self) -> None:
+        """Have nothing to compare the next look with."""
+        self._seconds = {}

@@ -192,6 +192,8 @@ def test_processes_beside_the_groups_count_by_the_cpus_that_they_used(tmp_path: 
     assert part(3.0, 1.5, 7.65) == 400 / 600  # 1.6 CPUs: two processes at the least
     tree.group("new", seconds=3.0)
     assert part(4.0, 2.0, 11.0) == 400 / 500  # what is theirs of these CPUs is not known
+    tree.group("new", seconds=0.1)
+    assert part(5.0, 2.5, 12.2) == 400 / 500  # nor is it where the group was made anew
 
 
 def moved_by_request(shares: int, previous: int, request: int) -> Want:
