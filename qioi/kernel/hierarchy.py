@@ -49,7 +49,7 @@ class Hierarchy:
         """Convert the file's own unit into v1 units: the inverse of :meth:`raw`, up to rounding."""
         if self.version == 1:
             return raw
-        return max(MIN_SHARES, min(MAX_SHARES, round(raw * DEFAULT_SHARES / found)))
+        return max(MIN_SHARES, min(MAX_SHARES, round(raw * DEFAULT_SHARES / max(MIN_WEIGHT, found))))
 
     def found(self, raw: int) -> int:
         """Give in v1 units what a group was found with: ``shares(raw, raw)``."""
