@@ -19,7 +19,6 @@ enough. When A changes within a leg, or host or neighbours do, what is known is 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -27,6 +26,7 @@ from msgspec.structs import replace
 
 from qioi.controller.laws.curve import USUAL, Shown, fit, usual
 from qioi.model import ChannelReading
+from qioi.model.commits import counted_silence
 
 #: What A is to be, to T; and what is near enough to it, as the logarithm of A.
 AIM, BAND = 1.07, 0.07
@@ -247,6 +247,5 @@ def rate_of(blocks: tuple[Block, ...], start: float, now: float) -> Rate | None:
     inside = [one for one in blocks if one.time >= start]
     if len(inside) < 2:
         return None
-    longest = max(after.time - before.time for before, after in pairwise(inside))
-    seconds = inside[-1].time - inside[0].time + max(0.0, now - inside[-1].time - longest)
+    seconds = inside[-1].time - inside[0].time + counted_silence([one.time for one in inside], now)
     return Rate((inside[-1].total - inside[0].total) / seconds, seconds) if seconds > 0 else None

@@ -7,8 +7,6 @@ three intervals, up to a minute. Blocks that are far apart because hardly anythi
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from itertools import pairwise
 
 #: Intervals that must agree, and the ratio of the longest to the shortest of them up to which they do.
 AGREE, ALIKE = 3, 1.25
@@ -49,9 +47,3 @@ class BlockInterval:
             self.seconds = sum(self._gaps) / AGREE
         elif longest > BROKEN * self.seconds or max(list(self._gaps)[-2:]) < SHORTER * self.seconds:
             self.seconds = 0.0
-
-
-def counted_silence(times: Sequence[float], now: float) -> float:
-    """Give the seconds since the last of two or more instants that count as silence: those beyond their longest gap."""
-    longest_gap = max(later - earlier for earlier, later in pairwise(times))
-    return max(0.0, now - times[-1] - longest_gap)

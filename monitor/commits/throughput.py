@@ -31,8 +31,9 @@ from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
 from qioi.model import ChannelReading, Commit
+from qioi.model.commits import counted_silence
 from qioi.model.names import MAX_CHANNELS
-from qioi.monitor.commits.interval import BlockInterval, counted_silence
+from qioi.monitor.commits.interval import BlockInterval
 
 #: Seconds: three of Fabric's default batch timeouts.
 DEFAULT_WINDOW = 6.0

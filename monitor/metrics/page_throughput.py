@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from qioi.model import ChannelReading
+from qioi.model.commits import counted_silence
 from qioi.model.names import MAX_CHANNELS
-from qioi.monitor.commits.interval import BlockInterval, counted_silence
+from qioi.monitor.commits.interval import BlockInterval
 from qioi.monitor.metrics.exposition import Page
 
 #: Seconds that a rate covers, as for logs: three of Fabric's default batch timeouts.

@@ -1,6 +1,9 @@
-"""Events that peers and orderers log."""
+"""Events that peers and orderers log, and the silence after the last of them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -31,3 +34,9 @@ class LeaderChange(Struct, frozen=True):
     time: float | None
     channel: str | None = None
     orderer: str = ""
+
+
+def counted_silence(times: Sequence[float], now: float) -> float:
+    """Give the seconds since the last of two or more instants that count as silence: those beyond their longest gap."""
+    longest_gap = max(later - earlier for earlier, later in pairwise(times))
+    return max(0.0, now - times[-1] - longest_gap)

@@ -147,7 +147,11 @@ BEYOND = of(
     ),
     ("beyond: begins beside neighbours at the default", "factor=first, beside=first", "beside=first"),
     ("beyond: goes down without caution", "surely = aim * (1 + CAUTION", "surely = aim * (1 + 0.0"),
-    ("beyond: A leaves out the seconds since the last block", "max(0.0, now - inside[-1].time - longest)", "0.0"),
+    (
+        "beyond: A leaves out the seconds since the last block",
+        "counted_silence([one.time for one in inside], now)",
+        "0.0",
+    ),
     ("beyond: less is given as soon as more", "(rate.seconds >= LESS or here >= state.most)", "True"),
 )
 
