@@ -191,29 +191,22 @@ def slicing(mode: str, early: bool, state_dir: Path, hierarchy: Hierarchy) -> It
     found, state = _find(mode, early)
     journal = Journal(state_dir, name=NAME)
     left = still_left(journal)
-    if found is None and not left:
-        yield NoSlicer(state)
-        return
-    problem = ""
-    try:
-        kernel, default = found or kernel_of_left()
-    except SliceError as error:
-        problem = str(error)
-    if problem:
-        slicer: AnySlicer = NoSlicer(state)
-        slicer.clean = False  # the journal stays as it is
+    slicer: AnySlicer = NoSlicer(state)
+    guard: SliceGuard | None = None
+    failures: list[Outcome] = []
+    if found is not None or left:
         try:
-            yield slicer
-        finally:
-            log.error("restore %s: %s: %s", journal.file, Result.FAILED, problem)
-        return
-    guard = SliceGuard(kernel, journal, lister(hierarchy), default)
-    guard.go_on(left)
-    slicer = NoSlicer(state, guard) if found is None else Slicer(mode, guard)
+            kernel, default = found or kernel_of_left()
+            guard = SliceGuard(kernel, journal, lister(hierarchy), default)
+            guard.go_on(left)
+            slicer = NoSlicer(state, guard) if found is None else Slicer(mode, guard)
+        except SliceError as error:  # the journal stays as it is
+            failures = [Outcome(str(journal.file), Result.FAILED, None, str(error))]
     try:
         yield slicer
     finally:
-        failures = guard.restore()
+        if guard is not None:
+            failures = guard.restore()
         slicer.clean = not failures
         for one in failures:
             log.error("restore %s: %s: %s", one.path, one.result, one.message)
