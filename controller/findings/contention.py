@@ -122,7 +122,7 @@ class Contention:
             load = period.host.of(one.name)
             if self._has_room(period.now, one.name, load):
                 if one.name in self._held:
-                    loads[one.name] = beside(load, 0.0, FOREIGN)
+                    loads[one.name] = with_foreign(load, 0.0, FOREIGN)
                 continue
             # Where the load of its own CPUs is not known, the host's counts, and of others what they use of that.
             cpus = period.cpus.get(one.name, ANYWHERE) if one.name in period.host.pinned else ANYWHERE
@@ -195,7 +195,7 @@ class Contention:
         held = one.name in self._held
         if not (more or held):
             return None
-        load = beside(load, more, FOREIGN if held else 0.0)
+        load = with_foreign(load, more, FOREIGN if held else 0.0)
         spare = all_beside.spare(one.channels, cpus) if given else 0.0
         return KeptDown(one, load, alone and more == given and held, bool(given), spare, waits)
 
@@ -309,7 +309,7 @@ def spare_beside(tenants: Tenants, used: Mapping[tuple[Channels, Cpus], float], 
     return min([1.0, *spare])
 
 
-def beside(load: HostLoad, more: float, least: float) -> HostLoad:
+def with_foreign(load: HostLoad, more: float, least: float) -> HostLoad:
     """Count more of what is used as foreign work, and so much at the least."""
 
     def mixed(one: HostLoad) -> HostLoad:
