@@ -18,7 +18,7 @@ class GroupUsage:
         self._used = UsedSince(accounts)
         self._foreign = foreign
         self._above: Mapping[str, Set[str]] = {}
-        self._idle_before: dict[str, float] = {}
+        self._idle_used = UsedSince(accounts)
         self._read_at: float | None = None
         self._period = 0.0
 
@@ -36,9 +36,9 @@ class GroupUsage:
         """
         self._above = above
         self._period, self._read_at = now - (now if self._read_at is None else self._read_at), now
-        idle, used = self._idle_above(), self._used.look(now, above)
+        idle, used = self._idle_above(now), self._used.look(now, above)
         for group in idle.keys() & used.keys():
-            used[group] = max(0.0, used[group] - idle[group] / self._period)
+            used[group] = max(0.0, used[group] - idle[group])
         for one in components:
             delay = delays.get(one.name)
             if delay is not None and delay.interval > 0:
@@ -47,18 +47,13 @@ class GroupUsage:
                 used[one.cgroup] = 0.0  # it is down
         return used
 
-    def _idle_above(self) -> dict[str, float]:
-        """Give the CPU time that idle groups used since the last look, by the groups above them."""
+    def _idle_above(self, now: float) -> dict[str, float]:
+        """Give the CPUs that idle groups used since the last look, by the groups above them."""
         above: dict[str, float] = {}
-        now: dict[str, float] = {}
-        for group in self._foreign.idle_groups() if self._foreign is not None else ():
-            total = self._accounts.seconds(group)
-            if total is None:
-                continue
-            now[group] = total
+        groups = self._foreign.idle_groups() if self._foreign is not None else ()
+        for group, cores in self._idle_used.look(now, groups).items():
             for level in (*chain(group)[1:], ""):
-                above[level] = above.get(level, 0.0) + total - self._idle_before.get(group, total)
-        self._idle_before = now
+                above[level] = above.get(level, 0.0) + cores
         return above
 
     def foreigners(self, now: float) -> tuple[Foreigner, ...]:

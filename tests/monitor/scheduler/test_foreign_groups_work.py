@@ -75,6 +75,20 @@ def test_what_a_group_that_is_new_has_used_is_not_said_of_processes_above_it(
     assert found == [[], [], [*its_own, "a"], ["a"]]
 
 
+def test_what_an_idle_group_that_is_made_anew_had_used_is_not_used_once_more_above_it(tmp_path: Path) -> None:
+    for group in ("a/peer", "a/batch"):
+        (tmp_path / group).mkdir(parents=True)
+    (tmp_path / "a/batch/cpu.idle").write_text("1\n")
+    accounts, above, used = Used(), branches(["a/peer"]), []
+    usage = GroupUsage(accounts, ForeignGroups(accounts, tmp_path, made_idle=tuple))
+    for number, batch in enumerate((1000.0, 1000.5, 1001.0, 0.5, 1.0)):
+        now = 100.0 + number
+        accounts.by_group = {"a": 2000.0 + 0.75 * number, "a/peer": 0.0, "a/batch": batch}
+        used.append(usage.read(now, (), {}, above).get("a"))
+        usage.foreigners(now)
+    assert used == [None, 0.75, 0.75, 0.75, 0.25]  # it is known to be idle from the second look on
+
+
 @pytest.mark.parametrize("period", [0.2, 1.0, 5.0, 60.0])
 def test_two_periods_can_be_compared_however_long_they_are_and_what_was_before_a_pause_cannot(
     tmp_path: Path, period: float
