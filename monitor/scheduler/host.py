@@ -78,13 +78,14 @@ class Loads:
     def __init__(self, first: CpuTimes) -> None:
         #: The looks of the last second and the one before them, each with the ticks that ours had used until it.
         self._looks = deque([(first, 0.0)])
-        self._foreign = 1.0  # of the look before
+        self._foreign: float | None = None  # of the look before, where that is known
 
     def step(self, now: CpuTimes, cores: float, met: bool) -> HostLoad | None:
         """Compare with the look before, and with one a second ago; ``None`` if the clock has not ticked since.
 
         ``cores`` is how many of the CPUs components and idle groups used since the look before. Where one of these was
-        ``met`` just now, it is not known what it used. So nobody is taken to be foreign who was not before.
+        ``met`` just now, it is not known what it used. So nobody is taken to be foreign who was not before,
+        but for one look alone: somebody may be met time and again, and neighbours are not to be hidden by that.
         """
         before, used = self._looks[-1]
         ticks = now.total - before.total
@@ -93,11 +94,11 @@ class Loads:
                 self._looks = deque([(now, 0.0)])
             return None
         ours = ticks * cores / now.cpus
-        if met:
+        if met and self._foreign is not None:
             ours = max(ours, now.used - before.used - self._foreign * ticks)
         look = (now, used + ours)
         load = between((before, used), look)
-        self._foreign = load.foreign
+        self._foreign = None if met else load.foreign
         self._looks.append(look)
         long_ago = now.total - LASTING * now.cpus * _TICK
         while self._looks[1][0].total <= long_ago:

@@ -95,13 +95,15 @@ def test_what_one_that_is_just_met_has_used_is_not_foreign(tmp_path: Path) -> No
         (0.8, [peer, chaincode], False),
         (0.8, [peer], False),
         (0.4, [peer], True),  # it uses nothing, and the neighbour has less
+        (0.8, [peer], True),  # where somebody is met each time, neighbours that come are not hidden
+        (0.8, [peer], True),
     ]:
         total, idle = total + ticks, idle + round(ticks * (1 - busy))
         write_stat(file, total, idle)
         load = watch.read(delays, met=met)
         assert load is not None
         found.append(load.foreign)
-    assert found == pytest.approx([0.1, 0.1, 0.1, 0.6, 0.2])
+    assert found == pytest.approx([0.1, 0.1, 0.1, 0.6, 0.2, 0.6, 0.6])
 
 
 def test_the_load_says_that_somebody_has_come(tmp_path: Path) -> None:
