@@ -46,7 +46,7 @@ class StallWatch:
         cpus: int | None = None,
     ) -> None:
         self._mount = mount
-        self._cpus = cpus or os.cpu_count() or 1
+        self._stated, self._cpus = cpus, cpus or 1
         self._files = files or KernelFiles()
         self._pressure = pressure
         self._proc = proc
@@ -65,6 +65,7 @@ class StallWatch:
         ``suffering``: some channel does less than it should. Threads are sampled only then.
         """
         components = tuple(components)
+        self._cpus = self._stated or os.cpu_count() or 1  # they may come and go
         io = self._read_io(now)
         blocked: dict[str, int] = {}
         if suffering and (io is None or io >= HINT):

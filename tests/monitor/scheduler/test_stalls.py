@@ -124,6 +124,17 @@ def test_of_several_quotas_the_one_that_stops_most_counts_and_each_group_is_read
     assert stalls.quotas == {"peer0": "pod/peer0", "cc0": "pod"}
 
 
+def test_cpus_that_come_while_the_daemon_runs_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "peer0").mkdir()
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    watch = StallWatch(tmp_path)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    for now in (0.0, 1.0):
+        (tmp_path / "peer0" / "cpu.stat").write_text(f"nr_periods 9\nthrottled_usec {4e6 * now:.0f}\n")
+        stalls = watch.read(now, [PEER], {"peer0": DelayReading("peer0", 0.0, 8.0, 10, 1.0)})
+    assert stalls.throttled == {"peer0": 0.5}
+
+
 @dataclass(frozen=True)
 class Stopped:
     """A component for a second: its threads' seconds, how long a quota stopped it on all CPUs, and what part that is.
