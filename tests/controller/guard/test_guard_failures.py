@@ -108,6 +108,33 @@ def test_another_group_that_comes_just_before_our_write_is_not_written(host: Hos
     assert (results(outcomes), host.get(path)) == ([Result.GONE], 333)
 
 
+REFUSALS = ("ENOENT", "EBUSY", "EINVAL", "ENODEV", "EROFS", "ENOSPC", "EACCES", "EMFILE", "EINTR", "ERANGE")
+
+
+@pytest.mark.parametrize("host", ["files", "files on a fake of v2"], indirect=True)
+@pytest.mark.parametrize("name", REFUSALS)
+def test_whatever_the_kernel_answers_a_way_back_is_tried_until_it_is_gone(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path, guard = host.make("a"), host.guard(journal)
+    guard.hold(path)
+    original, number = host.get(path), getattr(errno, name)
+    assert results(guard.apply({path: 4096})) == [Result.OK]
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("qioi.controller.levers.files.write_number", refuse)
+        outcome = guard.release(path)
+        assert (outcome and outcome.result, guard.changed()) == (Result.FAILED, (path,))
+        assert results(guard.restore()) == [Result.FAILED]
+        (entry,) = journal.load().entries
+        assert restore_entries(Shares(host.hierarchy, host.access), [entry])[1] == [entry]
+    assert (entry.original, results(guard.restore()), host.get(path)) == (original, [Result.OK], original)
+    assert journal.load().entries == ()
+
+
 def test_one_that_fails_does_not_stop_the_others_and_stays_in_the_journal(host: Host, journal: Journal) -> None:
     good, bad = host.make("a"), host.make("b")
     guard = host.guard(journal)
