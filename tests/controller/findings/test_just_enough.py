@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -328,11 +327,9 @@ def test_a_group_above_with_many_components_in_it_gets_more() -> None:
 def test_cpus_that_come_while_the_daemon_runs_count(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(siblings=neighbours(16))
     site.finding = JustEnough(site.held.get)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    site.run(GRACE + 1)
-    assert site.second() == enough(8 * 1024)
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
-    assert site.second() == enough(2 * 1024)
+    for cpus in (2, 8):
+        monkeypatch.setattr("os.cpu_count", lambda cpus=cpus: cpus)
+        assert site.run(GRACE + 1)[-1] == enough(16 // cpus * 1024)
 
 
 def test_at_one_group_above_all_meet_the_same_neighbours_but_who_is_pinned() -> None:
