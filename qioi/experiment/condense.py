@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 import psutil
 
 from qioi.experiment.drivers import Driven, client_metrics
-from qioi.experiment.kernel_work import KernelWork
 from qioi.experiment.neighbours import Neighbours
-from qioi.experiment.noise import Account, account_of, disturbance
+from qioi.experiment.noise import Account, Accounting, disturbance
 from qioi.experiment.plan import Cell
 from qioi.lab.daemon import DAEMON_GROUP
 from qioi.lab.figures import Series
@@ -43,11 +42,11 @@ class Traces:
     came: float | None = None
     gone: float | None = None
     looks: list[Look] = field(default_factory=list)
-    kernel: KernelWork = field(default_factory=KernelWork)
+    accounting: Accounting = field(default_factory=Accounting)
 
     def look(self, sample: Sample, daemon: Group) -> None:
         """Take a look beside a sample that was just taken."""
-        account = account_of(sample, self.kernel)
+        account = self.accounting.of(sample)
         self.looks.append(Look(sample.time, account, waited("io") or 0.0, memory(daemon.pids())))
 
     def within(self, start: float, end: float) -> list[Look]:

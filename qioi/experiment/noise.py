@@ -6,11 +6,12 @@ as were asked for.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from qioi.experiment.kernel_work import KernelWork
+from qioi.experiment.kernel_work import kernel_seconds
+from qioi.experiment.own_work import own_seconds
+from qioi.experiment.task_work import Work
 from qioi.lab.machine import Snapshot, between
 from qioi.lab.sampler import Sample
 
@@ -37,7 +38,8 @@ CRITERIA = (
 class Account:
     """The machine's counters at one time, and the CPU seconds so far that are none of others'.
 
-    ``lab`` are the lab's control groups, or children that have none; ``own`` is this process, ``kernel`` the kernel.
+    ``lab`` are the lab's control groups, or children that have none. ``own`` is this process, with what it runs beside
+    the lab; ``kernel`` is the kernel.
     """
 
     machine: Snapshot
@@ -46,14 +48,19 @@ class Account:
     kernel: float
 
 
-def account(machine: Snapshot, lab: float, kernel: KernelWork) -> Account:
-    """Make an account of the machine's and the lab's counters, just read, and of our own and the kernel's."""
-    return Account(machine, lab, time.process_time(), kernel.seconds())
+class Accounting:
+    """Makes accounts of one measurement, one after the other."""
 
+    def __init__(self) -> None:
+        self._own, self._kernel = Work(own_seconds), Work(kernel_seconds)
 
-def account_of(sample: Sample, kernel: KernelWork) -> Account:
-    """Make an account of a sample of all of the lab's groups, which was just taken."""
-    return account(sample.machine, sum(sample.cpu.values()), kernel)
+    def account(self, machine: Snapshot, lab: float) -> Account:
+        """Account for the machine's and the lab's counters, which were just read."""
+        return Account(machine, lab, self._own.seconds(), self._kernel.seconds())
+
+    def of(self, sample: Sample) -> Account:
+        """Account for a sample of all of the lab's groups, which was just taken."""
+        return self.account(sample.machine, sum(sample.cpu.values()))
 
 
 def disturbance(before: Account, after: Account, cores: int) -> dict[str, float]:

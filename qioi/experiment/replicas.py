@@ -14,8 +14,7 @@ from msgspec import Struct, field
 
 from qioi.experiment.child import run_to_end
 from qioi.experiment.condense import CellFigures
-from qioi.experiment.kernel_work import KernelWork
-from qioi.experiment.noise import account, disturbance
+from qioi.experiment.noise import Accounting, disturbance
 from qioi.experiment.plan import Cell
 from qioi.lab.machine import snapshot
 from qioi.lab.network import find_binary
@@ -83,10 +82,11 @@ def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> 
     """Run the benchmark, and write the cell's folder."""
     directory.mkdir(parents=True, exist_ok=True)
     file, costs = directory / "bench.json", costs_of(directory)
-    before_costs, before = known(costs), account(snapshot(), children(), kernel := KernelWork())
+    before_costs, accounting = known(costs), Accounting()
+    before = accounting.account(snapshot(), children())
     run(command(cell, seed, file, smoke=smoke), directory / "bench.log", cell.seconds + SLACK)
     # The counters may be off by TICKS seconds, which count as the children's, so that they are not others'.
-    after = account(snapshot(), children() + TICKS, kernel)
+    after = accounting.account(snapshot(), children() + TICKS)
     try:
         found = msgspec.json.decode(file.read_bytes(), type=Found)
     except msgspec.DecodeError as error:

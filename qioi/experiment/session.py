@@ -13,10 +13,9 @@ from pathlib import Path
 from qioi.experiment.calibration import calibrate
 from qioi.experiment.condense import CellFigures
 from qioi.experiment.host import describe, with_fabric
-from qioi.experiment.kernel_work import KernelWork
 from qioi.experiment.kinds import require
 from qioi.experiment.measure import Measurement, Offer
-from qioi.experiment.noise import account_of, complaints, disturbance
+from qioi.experiment.noise import Accounting, complaints, disturbance
 from qioi.experiment.orderers_on_disk import NAME as ORDERERS_ON_DISK
 from qioi.experiment.orderers_on_disk import orderers_on_disk
 from qioi.experiment.places import DISK, MEMORY, media, own_folder, standing
@@ -156,10 +155,10 @@ class Session:
                 groups = (*(node.name for node in network.nodes), CLIENT_GROUP)
                 with contextlib.closing(Sampler({}, {group: lab.tree.group(group) for group in groups})) as sampler:
                     sampler.sample()
-                    before = account_of(sampler.samples[-1], kernel := KernelWork())
+                    before = (accounting := Accounting()).of(sampler.samples[-1])
                     maxima[name] = run_to_end(run, lab, sampler.sample).figures.throughput
                     sampler.sample()
-                    after = account_of(sampler.samples[-1], kernel)
+                    after = accounting.of(sampler.samples[-1])
             if maxima[name] <= 0:
                 raise LabError(f"network {name} committed nothing in the probe: no load can be derived from it")
             self._done += PROBE_SECONDS

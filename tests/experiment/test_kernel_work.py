@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from qioi.experiment.kernel_work import TICKS, KernelWork, accounts_apart, kernel_seconds, thread_seconds
+from qioi.experiment.kernel_work import KTHREADD, accounts_apart, kernel_seconds
+from qioi.experiment.task_work import TICKS, Work, stats
 
 
 def stat(pid: int, name: str, parent: int, seconds: float, start: int = 5) -> str:
@@ -34,13 +35,13 @@ def test_the_kernel_s_own_time_is_of_its_threads_alone(tmp_path: Path) -> None:
     write(tmp_path, [stat(2, "kthreadd", 0, 0.1), stat(9, jbd2, 2, 1.0, start=77), stat(40, "qioi-ledger", 1, 18.0)])
     (tmp_path / "77").mkdir()  # it has ended between two calls
     (tmp_path / "meminfo").write_text("-")
-    assert list(thread_seconds(tmp_path)) == [((9, 77), jbd2, pytest.approx(1.0))]
+    assert kernel_seconds(tmp_path, tmp_path) == {(9, 77): pytest.approx(1.0)}
 
 
 def test_a_thread_that_ends_takes_no_more_away_than_its_own_work_since(tmp_path: Path) -> None:
     """A worker of an hour ends; its id is taken again; another one begins, and a third goes on."""
     write(tmp_path, [stat(9, "kworker/0:1", 2, 3600.0), stat(10, "kworker/0:2", 2, 50.0), stat(11, "jbd2", 2, 7.0)])
-    work = KernelWork(tmp_path, tmp_path)
+    work = Work(lambda: kernel_seconds(tmp_path, tmp_path))
     write(tmp_path, [stat(10, "kworker/1:0", 2, 2.0, start=9), stat(11, "jbd2", 2, 8.0), stat(12, "jbd2", 2, 0.5)])
     assert work.seconds() == pytest.approx(2.0 + 1.0 + 0.5)
     write(tmp_path, [stat(11, "jbd2", 2, 8.25)])
@@ -91,5 +92,5 @@ def test_this_kernel_has_worked() -> None:
 def test_softirqs_of_a_kernel_that_charges_them_to_tasks_are_not_counted_twice(tmp_path: Path) -> None:
     if accounts_apart(Path("/proc"), Path("/boot")):
         pytest.skip("this kernel accounts for interrupts apart")
-    threads = sum(seconds for _, _, seconds in thread_seconds(Path("/proc")))
+    threads = sum(one.seconds for one in stats(Path("/proc")) if one.parent == KTHREADD)
     assert sum(kernel_seconds().values()) == pytest.approx(threads, abs=1.0)
