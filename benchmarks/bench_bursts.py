@@ -44,7 +44,7 @@ class Siblings(Tree):
 
     def group(self, name: str) -> Group:
         """Name a sibling."""
-        return Group(self.hierarchy, f"{self.name}-{name}")
+        return Group(self.mounts, f"{self.name}-{name}")
 
 
 class Bench:

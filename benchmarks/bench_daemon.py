@@ -30,7 +30,7 @@ import yaml
 
 from qioi.lab.daemon import loop_seconds
 from qioi.lab.signals import ending_signals_interrupt
-from qioi.processes.cgroups import find_hierarchy
+from qioi.processes.cgroups import find_mounts
 from qioi.show.http import get_json
 
 #: COUNT processes of THREADS threads, each of which wakes up every PAUSE seconds. Forked: they share their memory.
@@ -124,9 +124,9 @@ def main() -> None:
 
 
 def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) -> dict[str, float]:
-    hierarchy = find_hierarchy()
+    mounts = find_mounts()
     # CPU time is accounted for as engines and systemd have it done: where that is a controller of its own, there too.
-    parents = [mount / f"qioi-bench-{os.getpid()}" for mount in hierarchy.mounts]
+    parents = list(mounts.directories(f"qioi-bench-{os.getpid()}"))
     started: list[subprocess.Popen[bytes]] = []
 
     def start(*words: object) -> subprocess.Popen[bytes]:
@@ -138,7 +138,7 @@ def measure(folder: Path, shape: Shape, seconds: float, profile: Path | None) ->
     try:
         for parent in parents:
             parent.mkdir()
-        if hierarchy.version == 2:
+        if mounts.hierarchy.version == 2:
             (parents[0] / "cgroup.subtree_control").write_text("+cpu", encoding="utf-8")
         spawner = start(SPAWNER, shape.components, shape.threads, shape.pause)
         beside = start(NEIGHBOURS, shape.neighbours)

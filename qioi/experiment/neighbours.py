@@ -90,7 +90,7 @@ def set_quota(group: Group, cores: float) -> None:
     """Cap a group's CPU time; the cap ends with the group."""
     quota = max(1000, round(cores * QUOTA_PERIOD))
     directory = group.directories[0]
-    if group.hierarchy.version == 1:
+    if group.mounts.hierarchy.version == 1:
         (directory / "cpu.cfs_period_us").write_text(str(QUOTA_PERIOD), encoding="utf-8")
         (directory / "cpu.cfs_quota_us").write_text(str(quota), encoding="utf-8")
     else:

@@ -30,7 +30,7 @@ from qioi.lab.engine import LabEngine, NoImageError, Wanted
 from qioi.lab.network import BINARY_NAME, find_binary
 from qioi.lab.signals import uninterrupted
 from qioi.model import DEFAULT_SHARES
-from qioi.processes.cgroups import Group, Hierarchy, wait_empty
+from qioi.processes.cgroups import Group, Mounts, wait_empty
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running
 from qioi.processes.tree import Program, Tree
@@ -113,8 +113,8 @@ class ContainerRun:
 class Containers(Tree):
     """The containers of one lab, and plain groups beside them. ``gates`` is a folder of the lab's."""
 
-    def __init__(self, name: str, socket: str, gates: Path, hierarchy: Hierarchy | None = None) -> None:
-        super().__init__(name, hierarchy)
+    def __init__(self, name: str, socket: str, gates: Path, mounts: Mounts | None = None) -> None:
+        super().__init__(name, mounts)
         self.socket = socket
         self._gates = gates
         self._engine: LabEngine | None = None
@@ -145,11 +145,11 @@ class Containers(Tree):
     def group(self, name: str) -> Group:
         """Give the group of a container that is known, and a plain one's otherwise."""
         known = self._groups.get(name)
-        return Group(self.hierarchy, known[1]) if known else self.plain_group(name)
+        return Group(self.mounts, known[1]) if known else self.plain_group(name)
 
     def plain_group(self, name: str) -> Group:
         """Name the group that a process on the host may join under that name: a sibling of the containers' own."""
-        return Group(self.hierarchy, f"{self.parent}/{self.name}-{name}")
+        return Group(self.mounts, f"{self.parent}/{self.name}-{name}")
 
     def refresh(self) -> None:
         """Ask the engine which containers there are: another process may have started them."""
@@ -157,14 +157,14 @@ class Containers(Tree):
         for container in self.engine.labelled(LAB_LABEL, self.name):
             with contextlib.suppress(NoContainerError, NoGroupError):
                 facts = self.engine.inspect(container)
-                group = container_group(int(facts["State"]["Pid"]), container, self.hierarchy.version)
+                group = container_group(int(facts["State"]["Pid"]), container, self.mounts.hierarchy.version)
                 if facts["State"]["Running"] and group is not None:
                     self._groups[str(facts["Config"]["Labels"].get(NAME_LABEL))] = (container, group)
 
     def children(self) -> tuple[Group, ...]:
         """List the groups of all containers that run, and the plain ones."""
         self.refresh()
-        return tuple(Group(self.hierarchy, group) for _, group in self._groups.values()) + self._plain()
+        return tuple(Group(self.mounts, group) for _, group in self._groups.values()) + self._plain()
 
     def left(self) -> bool:
         """Whether anything of the lab is there."""
@@ -178,10 +178,10 @@ class Containers(Tree):
         paths = {
             f"{parent}/{entry.name}"
             for parent in {self.parent, *PARENTS}  # without containers the parent is unknown
-            for mount in self.hierarchy.mounts
-            for entry in (mount / parent).glob(f"{self.name}-*")
+            for directory in self.mounts.directories(parent)
+            for entry in directory.glob(f"{self.name}-*")
         }
-        return tuple(Group(self.hierarchy, path) for path in sorted(paths))
+        return tuple(Group(self.mounts, path) for path in sorted(paths))
 
     def log_of(self, name: str) -> tuple[Path, str] | None:
         """Say where the engine keeps a container's log, and in which format."""
@@ -261,7 +261,7 @@ class Containers(Tree):
                 self.engine.remove(wanted.name)
             raise
         with contextlib.suppress(NoGroupError):  # it may have ended already, and is in the root group then
-            group = container_group(run.pid, container, self.hierarchy.version) if run.pid else None
+            group = container_group(run.pid, container, self.mounts.hierarchy.version) if run.pid else None
             if group is not None:
                 self._groups[program.name] = (container, group)
         self._runs[program.name] = run
@@ -287,7 +287,7 @@ class Containers(Tree):
         if groups is None:
             self.refresh()
             plain = self._plain()
-            inside = tuple(Group(self.hierarchy, group) for _, group in self._groups.values())
+            inside = tuple(Group(self.mounts, group) for _, group in self._groups.values())
             for group in inside:
                 group.signal(signal.SIGTERM)
             wait_empty(inside, grace)

@@ -17,7 +17,7 @@ from qioi.lab.lab import DAEMON_STATE, Lab
 from qioi.lab.network import Network
 from qioi.lab.systems.exporters import COUNTS
 from qioi.model import DEFAULT_SHARES
-from qioi.processes.cgroups import find_hierarchy
+from qioi.processes.cgroups import find_mounts
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
 from qioi.show.http import UnreachableError, get_json
@@ -34,7 +34,7 @@ STOP_SECONDS = 60.0
 def refuse_beside_another() -> None:
     """Raise, with its process id, if a daemon runs on this host, beside which no other one starts. LabError."""
     try:
-        TreeLock(find_hierarchy().cpu).close()
+        TreeLock(find_mounts().hierarchy.mount).close()
     except LockedError as error:
         raise LabError(f"{error}; stop that one first, since what is measured is a daemon of the lab's own") from None
     except LockError as error:

@@ -33,7 +33,7 @@ from qioi.lab.systems import KILLED, SYSTEMS, System
 from qioi.lab.watch import Watch, begun_at
 from qioi.model import Role
 from qioi.processes.after_death import AfterDeath
-from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
+from qioi.processes.cgroups import Group, Mounts, find_mounts
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running
 from qioi.processes.tree import Program, Tree
@@ -70,23 +70,23 @@ class NodeStatus:
 class Lab:
     """One lab, identified by its folder. All methods work on a lab that another process brought up."""
 
-    def __init__(self, directory: Path = DEFAULT_DIRECTORY, hierarchy: Hierarchy | None = None) -> None:
+    def __init__(self, directory: Path = DEFAULT_DIRECTORY, mounts: Mounts | None = None) -> None:
         self.directory = resolve(directory)
         self._name = GROUP_PREFIX + digest_of(self.directory)
-        self._hierarchy = hierarchy or find_hierarchy()
+        self._mounts = mounts or find_mounts()
         self._site: Site | None = None
         self._watch: Watch | None = None
         self._killed: set[str] = set()
         self._elsewhere: Path | None = None
         self._orphan_cleanup: AfterDeath | None = None
-        self.tree = Tree(self._name, self._hierarchy)
+        self.tree = Tree(self._name, self._mounts)
         self._choose_tree()
 
     def _choose_tree(self) -> None:
         """Read from the marker how the programs run; what is known of those that run so already is kept."""
         known = self.tree.socket if isinstance(self.tree, Containers) else ""
         if is_marked(self.directory) and (engine := self._marked(1)) != known:
-            self.tree = self._containers(engine) if engine else Tree(self._name, self._hierarchy)
+            self.tree = self._containers(engine) if engine else Tree(self._name, self._mounts)
 
     def _marked(self, line: int) -> str:
         """Read a line of the marker (name, engine's socket, folder elsewhere); empty where the lab has none."""
@@ -95,7 +95,7 @@ class Lab:
         return "".join((self.directory / MARKER).read_text(encoding="utf-8").splitlines()[line : line + 1])
 
     def _containers(self, socket: str) -> Containers:
-        return Containers(self._name, socket, self.directory / "gates", self._hierarchy)
+        return Containers(self._name, socket, self.directory / "gates", self._mounts)
 
     @property
     def state_file(self) -> Path:
@@ -277,7 +277,7 @@ class Lab:
 
     def _take(self, containers: Containers | None) -> None:
         """Choose how the programs run. Other processes read from the marker what else than the folder is the lab's."""
-        self.tree = containers or Tree(self._name, self._hierarchy)
+        self.tree = containers or Tree(self._name, self._mounts)
         socket = containers.socket if containers is not None else ""
         (self.directory / MARKER).write_text(f"{self._name}\n{socket}\n{self._elsewhere or ''}\n", encoding="utf-8")
 
@@ -324,7 +324,7 @@ class Lab:
         if not is_marked(self.directory):
             return
         try:
-            restore_left(self.directory / DAEMON_STATE, self._hierarchy.weights)
+            restore_left(self.directory / DAEMON_STATE, self._mounts.hierarchy)
         except LabError as error:
             how = f"`qioi lab down --dir {self.directory}` tries again, and then removes it"
             raise LabError(f"{error}\n{self.directory} stays with the daemon's journal: {how}") from None

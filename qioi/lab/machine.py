@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from qioi.processes.cgroups import find_hierarchy
+from qioi.processes.cgroups import find_mounts
 
 #: Ticks of /proc/stat in a second.
 TICK = os.sysconf("SC_CLK_TCK")
@@ -69,7 +69,7 @@ def machine() -> Machine:
         cpu=cpu_model(Path("/proc/cpuinfo").read_text(encoding="utf-8")),
         cores=len(os.sched_getaffinity(0)),
         memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
-        cgroup_version=find_hierarchy().version,
+        cgroup_version=find_mounts().hierarchy.version,
         load_average=psutil.getloadavg()[0],
         python=platform.python_version(),
     )

@@ -16,10 +16,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from qioi.kernel import hierarchy
 from qioi.kernel.cpu_accounts import find_cpu_accounts
 from qioi.kernel.errors import CgroupError
-from qioi.kernel.hierarchy import MOUNTINFO
+from qioi.kernel.hierarchy import MOUNTINFO, Hierarchy, find_hierarchy
 from qioi.model import DEFAULT_SHARES
 from qioi.processes.errors import LabError
 
@@ -30,46 +29,38 @@ ATTEMPTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Hierarchy:
-    """Where this host keeps the CPU controller: its mount, its version, and where CPU time is read."""
+class Mounts:
+    """Where a group of the lab has its directories: the CPU controller's hierarchy, and where CPU time is read."""
 
-    version: int
-    cpu: Path
-    cpuacct: Path | None = None
+    hierarchy: Hierarchy
+    accounts: Path | None = None
 
-    @property
-    def weights(self) -> hierarchy.Hierarchy:
-        """The controller's side of it: which file holds a weight, and in which unit."""
-        return hierarchy.Hierarchy(self.version, self.cpu)
-
-    @property
-    def mounts(self) -> tuple[Path, ...]:
-        """Every mount in which a group needs a directory."""
-        if self.cpuacct is None or self.cpuacct == self.cpu:
-            return (self.cpu,)
-        return (self.cpu, self.cpuacct)
+    def directories(self, path: str) -> tuple[Path, ...]:
+        """Name a group's directories: one, or two where cpuacct is mounted apart."""
+        mounts = dict.fromkeys(filter(None, (self.hierarchy.mount, self.accounts)))
+        return tuple(mount / path for mount in mounts)
 
 
-def find_hierarchy(mountinfo: Path = MOUNTINFO) -> Hierarchy:
-    """Find the mounted CPU controller, as the daemon does."""
+def find_mounts(mountinfo: Path = MOUNTINFO) -> Mounts:
+    """Find the mounted CPU controller, as the daemon does. LabError: there is none."""
     try:
-        found = hierarchy.find_hierarchy(mountinfo)
+        found = find_hierarchy(mountinfo)
     except CgroupError as error:
         raise LabError(str(error)) from None
-    return Hierarchy(found.version, found.mount, find_cpu_accounts(found, mountinfo) if found.version == 1 else None)
+    return Mounts(found, find_cpu_accounts(found, mountinfo))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """One control group. ``path`` is relative to the controller's mount, as the daemon wants it."""
 
-    hierarchy: Hierarchy
+    mounts: Mounts
     path: str
 
     @property
     def directories(self) -> tuple[Path, ...]:
         """Give the group's directory in every mount."""
-        return tuple(mount / self.path for mount in self.hierarchy.mounts)
+        return self.mounts.directories(self.path)
 
     @property
     def procs_files(self) -> tuple[Path, ...]:
@@ -103,30 +94,30 @@ class Group:
 
     def enable_cpu_for_children(self) -> None:
         """On v2, give children a cpu.weight; on v1 every group has cpu.shares."""
-        if self.hierarchy.version == 2:
+        if self.mounts.hierarchy.version == 2:
             enable_cpu(self.directories[0])
 
     def set_shares(self, shares: int) -> None:
         """Write the weight, given in v1 units."""
-        weights = self.hierarchy.weights
-        (self.directories[0] / weights.file).write_text(str(weights.raw(shares, DEFAULT_WEIGHT)), encoding="utf-8")
+        hierarchy = self.mounts.hierarchy
+        (self.directories[0] / hierarchy.file).write_text(str(hierarchy.raw(shares, DEFAULT_WEIGHT)), encoding="utf-8")
 
     def shares(self) -> int:
         """Read the weight back, in v1 units."""
-        weights = self.hierarchy.weights
-        return weights.shares(int((self.directories[0] / weights.file).read_text(encoding="utf-8")), DEFAULT_WEIGHT)
+        hierarchy = self.mounts.hierarchy
+        return hierarchy.shares(int((self.directories[0] / hierarchy.file).read_text(encoding="utf-8")), DEFAULT_WEIGHT)
 
     def cpu_seconds(self) -> float:
         """CPU time, user and system, of all processes that were ever in the group, in seconds."""
-        if self.hierarchy.version == 2:
+        if self.mounts.hierarchy.version == 2:
             for line in (self.directories[0] / "cpu.stat").read_text(encoding="utf-8").splitlines():
                 key, value = line.split()
                 if key == "usage_usec":
                     return int(value) / 1e6
             raise LabError(f"{self.directories[0]}/cpu.stat has no usage_usec")
-        if self.hierarchy.cpuacct is None:
+        if self.mounts.accounts is None:
             raise LabError("no cpuacct controller is mounted: CPU time per group cannot be read")
-        return int((self.hierarchy.cpuacct / self.path / "cpuacct.usage").read_text(encoding="utf-8")) / 1e9
+        return int((self.mounts.accounts / self.path / "cpuacct.usage").read_text(encoding="utf-8")) / 1e9
 
     def pids(self) -> tuple[int, ...]:
         """List the processes in the group, in any of its mounts; empty when the group is gone."""

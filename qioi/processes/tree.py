@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qioi.model import DEFAULT_SHARES, Role
-from qioi.processes.cgroups import Group, Hierarchy, enable_cpu, find_hierarchy, remove_directories, wait_empty
+from qioi.processes.cgroups import Group, Mounts, enable_cpu, find_mounts, remove_directories, wait_empty
 from qioi.processes.errors import LabError
 from qioi.processes.launch import Running, launch
 
@@ -44,21 +44,21 @@ class Program:
 class Tree:
     """The groups of one lab, below the parent ``name``."""
 
-    def __init__(self, name: str, hierarchy: Hierarchy | None = None) -> None:
+    def __init__(self, name: str, mounts: Mounts | None = None) -> None:
         self.name = name
-        self.hierarchy = hierarchy or find_hierarchy()
-        self.root = Group(self.hierarchy, name)
+        self.mounts = mounts or find_mounts()
+        self.root = Group(self.mounts, name)
 
     def create(self) -> None:
         """Make the parent group."""
-        if self.hierarchy.version == 2:
-            enable_cpu(self.hierarchy.cpu)
+        if self.mounts.hierarchy.version == 2:
+            enable_cpu(self.mounts.hierarchy.mount)
         self.root.create()
         self.root.enable_cpu_for_children()
 
     def group(self, name: str) -> Group:
         """Name a child; it exists once created."""
-        return Group(self.hierarchy, f"{self.name}/{name}")
+        return Group(self.mounts, f"{self.name}/{name}")
 
     def plain_group(self, name: str) -> Group:
         """Name the group that a process on the host may join under that name."""
@@ -124,4 +124,4 @@ class Tree:
             remove_directories(group)
 
     def __repr__(self) -> str:
-        return f"Tree({str(self.hierarchy.cpu / self.name)!r})"
+        return f"Tree({str(self.mounts.hierarchy.mount / self.name)!r})"

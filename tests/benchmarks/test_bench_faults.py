@@ -17,6 +17,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.processes.cgroups import Mounts
 from qioi.processes.errors import LabError
 
 NOBODY: Any = None
@@ -102,7 +104,7 @@ def test_what_the_daemons_cost_is_measured_on_is_gone_where_a_start_fails(
         started.append(really(*words, **more))
         return started[-1]
 
-    monkeypatch.setattr("bench_daemon.find_hierarchy", lambda: SimpleNamespace(mounts=mounts, version=1))
+    monkeypatch.setattr("bench_daemon.find_mounts", lambda: Mounts(Hierarchy(1, mounts[0]), mounts[1]))
     monkeypatch.setattr("bench_daemon.subprocess.Popen", start)
     with pytest.raises(OSError, match="no memory"):
         bench_daemon.measure(tmp_path, bench_daemon.Shape(1, 1, 1.0, 1.0), 1.0, None)

@@ -90,8 +90,8 @@ def spotless(engine: EngineSite, folder: Path) -> None:
         assert {one["Name"] for one in client.api.networks()} <= {"none", "host", "bridge"}
     finally:
         client.close()
-    mounts = Lab(folder).tree.hierarchy.mounts
-    assert not [group for mount in mounts for group in mount.glob(f"docker/{Lab(folder).tree.name}-*")]
+    tree = Lab(folder).tree
+    assert not [group for docker in tree.mounts.directories("docker") for group in docker.glob(f"{tree.name}-*")]
     assert not folder.exists()
 
 

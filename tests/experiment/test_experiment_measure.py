@@ -55,7 +55,7 @@ def test_a_quota_caps_a_real_group(tree: Tree) -> None:
     group = tree.group("sysbench1").create()
     set_quota(group, 0.25)
     directory = group.directories[0]
-    if tree.hierarchy.version == 1:
+    if tree.mounts.hierarchy.version == 1:
         assert int((directory / "cpu.cfs_quota_us").read_text()) == 25_000
         assert int((directory / "cpu.cfs_period_us").read_text()) == 100_000
     else:

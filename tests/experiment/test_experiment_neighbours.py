@@ -31,7 +31,7 @@ def states(groups: tuple[Group, ...]) -> set[str]:
 
 def quota_of(group: Group) -> int | None:
     """Give a group's quota in microseconds of a period; ``None``: it has none."""
-    if group.hierarchy.version == 1:
+    if group.mounts.hierarchy.version == 1:
         written = (group.directories[0] / "cpu.cfs_quota_us").read_text().strip()
     else:
         written = (group.directories[0] / "cpu.max").read_text().split()[0]

@@ -67,7 +67,7 @@ def peer(toy: ToyEngine, tree: Tree) -> Running:
 
 @pytest.mark.usefixtures("peer")
 def test_a_container_that_goes_has_no_log(toy: ToyEngine, tree: Tree, tmp_path: Path) -> None:
-    containers = Containers("lab", str(tmp_path / "sock"), tmp_path / "gates", tree.hierarchy)
+    containers = Containers("lab", str(tmp_path / "sock"), tmp_path / "gates", tree.mounts)
     containers.refresh()
     assert containers.log_of("peer") == (Path("/log"), "docker-json")
     del toy.facts[ID]
@@ -131,7 +131,7 @@ def test_an_image_that_another_lab_took_is_made_again(
     """A lab that ends removes the images that no container uses, and before the first neighbour none does."""
     monkeypatch.setenv("QIOI_LEDGER", "/bin/true")  # whatever: it is not run
     binary = str(find_binary())
-    containers = Containers("lab", str(tmp_path / "sock"), tmp_path / "gates", tree.hierarchy)
+    containers = Containers("lab", str(tmp_path / "sock"), tmp_path / "gates", tree.mounts)
     containers.create()
     for program in (binary, "/bin/sh"):
         toy.images.clear()

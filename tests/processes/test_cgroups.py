@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from qioi.processes.cgroups import Hierarchy, find_hierarchy
+from qioi.kernel.hierarchy import Hierarchy
+from qioi.processes.cgroups import Mounts, find_mounts
 from qioi.processes.errors import LabError
 from qioi.processes.launch import launch
 from qioi.processes.tree import Program, Tree
@@ -84,15 +85,15 @@ def test_a_host_without_cpu_controller_is_said_so(tmp_path: Path) -> None:
     table = tmp_path / "mountinfo"
     table.write_text("30 20 0:1 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n")
     with pytest.raises(LabError, match="no CPU controller"):
-        find_hierarchy(table)
+        find_mounts(table)
 
 
 def test_a_unified_host_is_recognised(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     table = tmp_path / "mountinfo"
     table.write_text(f"30 20 0:1 / {tmp_path} rw - cgroup2 cgroup2 rw\n")
-    found = find_hierarchy(table)
-    assert (found.version, found.cpu, found.mounts) == (2, tmp_path, (tmp_path,))
+    found = find_mounts(table)
+    assert (found.hierarchy.version, found.directories("a")) == (2, (tmp_path / "a",))
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -100,9 +101,11 @@ def test_a_v1_host_with_cpu_and_cpuacct_in_one_mount_or_in_two(tmp_path: Path, a
     table = tmp_path / "mountinfo"
     v1 = "30 20 0:1 / /cg/{0} rw - cgroup cgroup rw,{0}\n"
     table.write_text(v1.format("cpu") + v1.format("cpuacct") if apart else v1.format("cpu,cpuacct"))
-    found = find_hierarchy(table)
-    assert found.version == 1
-    assert found.mounts == ((Path("/cg/cpu"), Path("/cg/cpuacct")) if apart else (Path("/cg/cpu,cpuacct"),))
+    found = find_mounts(table)
+    assert found.hierarchy.version == 1
+    assert found.directories("a") == (
+        (Path("/cg/cpu/a"), Path("/cg/cpuacct/a")) if apart else (Path("/cg/cpu,cpuacct/a"),)
+    )
 
 
 def alive(pid: int) -> bool:
@@ -115,7 +118,7 @@ def alive(pid: int) -> bool:
 def test_a_unified_group_is_spoken_to_in_v1_units(tmp_path: Path) -> None:
     """The kernel's part is played by plain files."""
     (tmp_path / "cgroup.subtree_control").write_text("memory\n")
-    tree = Tree("lab", Hierarchy(2, tmp_path))
+    tree = Tree("lab", Mounts(Hierarchy(2, tmp_path)))
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "cgroup.subtree_control").write_text("cpu\n")
     tree.create()

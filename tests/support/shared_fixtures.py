@@ -18,7 +18,7 @@ from qioi.controller.levers.eevdf import Kernel, default_slice
 from qioi.controller.levers.files import Files
 from qioi.controller.levers.libcgroup import Libcgroup, LibcgroupMissingError
 from qioi.kernel.hierarchy import Hierarchy, find_hierarchy
-from qioi.processes.cgroups import find_hierarchy as find_mounts
+from qioi.processes.cgroups import find_mounts
 from qioi.processes.tree import Tree
 
 

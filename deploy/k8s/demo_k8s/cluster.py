@@ -18,7 +18,7 @@ import yaml
 from demo_k8s.control_plane import run, until
 from qioi.kubernetes.cgroups import Layout, Qos, find_layout
 from qioi.lab.kubernetes_secrets import Document
-from qioi.processes.cgroups import Group, Hierarchy, find_hierarchy
+from qioi.processes.cgroups import Group, Mounts, find_mounts
 from qioi.processes.errors import LabError
 
 LOGS = Path("/var/log/pods")
@@ -124,10 +124,10 @@ class Pod:
         folder = LOGS / f"{namespace}_{self.name}_{self.uid}" / container
         return "".join(unwrap(read_log(file), stream) for file in sorted(folder.glob("*.log*"), key=age))
 
-    def group(self, hierarchy: Hierarchy, layout: Layout) -> PodGroup:
+    def group(self, mounts: Mounts, layout: Layout) -> PodGroup:
         """Give its control groups."""
         qos = Qos(self.document["status"]["qosClass"])
-        return PodGroup(hierarchy, layout.container(self.uid, qos, str(self._status["containerID"])))
+        return PodGroup(mounts, layout.container(self.uid, qos, str(self._status["containerID"])))
 
 
 def age(log: Path) -> tuple[int, str]:
@@ -158,7 +158,7 @@ class PodGroup(Group):
     @property
     def pod(self) -> Group:
         """The pod's own group."""
-        return Group(self.hierarchy, self.path.rpartition("/")[0])
+        return Group(self.mounts, self.path.rpartition("/")[0])
 
     @property
     def exists(self) -> bool:
@@ -180,11 +180,11 @@ class PodGroup(Group):
 
 def groups_of(pods: Iterable[Pod]) -> dict[str, PodGroup]:
     """Give the pods' groups by their names."""
-    hierarchy = find_hierarchy()
-    layout = find_layout(hierarchy.cpu)
+    mounts = find_mounts()
+    layout = find_layout(mounts.hierarchy.mount)
     if layout is None:
-        raise LabError(f"{hierarchy.cpu} has no group kubepods: the demo measures on the node itself")
-    return {pod.name: pod.group(hierarchy, layout) for pod in pods}
+        raise LabError(f"{mounts.hierarchy.mount} has no group kubepods: the demo measures on the node itself")
+    return {pod.name: pod.group(mounts, layout) for pod in pods}
 
 
 def on_the_nodes_network(documents: Iterable[Document], hosts: Iterable[str]) -> list[Document]:
