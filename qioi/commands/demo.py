@@ -161,8 +161,8 @@ def spell(row: Row) -> list[str]:
     if row.heading:
         return [f"[bold]{row.label}[/]"]
     cells = [row.label]
-    for index, cell in enumerate(row.cells):
-        cells.append(cell.value)
+    for index, entry in enumerate(row.entries):
+        cells.append(entry.value)
         if index:
-            cells.append(f"[{COLOURS.get(cell.verdict, 'dim')}]{cell.ratio}[/]")
+            cells.append(f"[{COLOURS.get(entry.verdict, 'dim')}]{entry.ratio}[/]")
     return cells

@@ -141,8 +141,8 @@ def markdown_row(row: Row) -> str:
     """Format one line."""
     if row.heading:
         return f"| **{row.label}** |" + " |" * 3
-    cells = (f"{cell.value} ({cell.ratio})" if cell.ratio else cell.value for cell in row.cells)
-    return f"| {row.label} | " + " | ".join(cells) + " |"
+    entries = (f"{entry.value} ({entry.ratio})" if entry.ratio else entry.value for entry in row.entries)
+    return f"| {row.label} | " + " | ".join(entries) + " |"
 
 
 def needs_plots() -> None:

@@ -18,7 +18,7 @@ LEAST_RATIO = 0.0001
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Entry:
     """A value, its ratio to "alone" (or to what is due), and its verdict: good, bad or none."""
 
     value: str
@@ -28,10 +28,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. A heading has no cells."""
+    """One line. A heading has no entries."""
 
     label: str
-    cells: tuple[Cell, ...] = ()
+    entries: tuple[Entry, ...] = ()
     heading: bool = False
 
 
@@ -80,7 +80,7 @@ def build_rows(arms: Sequence[ArmFigures], cores: int) -> list[Row]:
 def line(label: str, values: Iterable[str], compared: Iterable[tuple[str, str]] = ()) -> Row:
     """Put values and, from the second arm on, what they are against the first into one row."""
     pairs = zip_longest(values, [("", ""), *compared], fillvalue=("", ""))
-    return Row(label, tuple(Cell(str(value), ratio, grade) for value, (ratio, grade) in pairs))
+    return Row(label, tuple(Entry(str(value), ratio, grade) for value, (ratio, grade) in pairs))
 
 
 def slower(ratio: float) -> tuple[str, str]:

@@ -85,10 +85,14 @@ def test_a_base_of_nothing_does_not_divide_by_zero(arms: list[ArmFigures]) -> No
 
 def test_every_row_has_a_cell_per_arm(arms: list[ArmFigures]) -> None:
     rows = build_rows(arms, 2)
-    assert all(len(row.cells) == 3 for row in rows if not row.heading)
+    assert all(len(row.entries) == 3 for row in rows if not row.heading)
     assert {"peers", "orderers", "chaincode"} <= {row.label for row in rows}
     throughput = next(row for row in rows if row.label == "throughput, tps")
-    assert [(cell.ratio, cell.verdict) for cell in throughput.cells] == [("", ""), ("50 %", "bad"), ("100 %", "good")]
+    assert [(one.ratio, one.verdict) for one in throughput.entries] == [
+        ("", ""),
+        ("50 %", "bad"),
+        ("100 %", "good"),
+    ]
     assert markdown(arms, 2).count("\n") == len(rows) + 2
 
 
@@ -97,7 +101,7 @@ def test_a_window_in_which_nothing_was_flushed_shows_no_time_of_a_flush() -> Non
     object.__setattr__(idle, "flush", FlushFigures(0, 0.0, 0.0, 0.0))
     rows = build_rows([idle, arm("together", tps=1, p95=1, delay=1)], 2)
     heading = next(number for number, row in enumerate(rows) if row.label.startswith("Disk flush"))
-    shown = [[cell.value for cell in row.cells] for row in rows[heading + 1 : heading + 3]]
+    shown = [[entry.value for entry in row.entries] for row in rows[heading + 1 : heading + 3]]
     assert shown == [["-", "0.20"], ["-", "0.90"]]
 
 
