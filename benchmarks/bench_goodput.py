@@ -27,7 +27,7 @@ from typing import Any
 import click
 
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.machine import machine
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt
@@ -111,7 +111,7 @@ def measure(lab: Lab, mode: Mode, duration: float, base_port: int, folder: Path)
 
     def load(keys: int, rate: float | None = None, clients: int | None = None) -> dict[str, Any]:
         with LoadRun(lab, plan(keys, duration, rate=rate, clients=clients), folder) as run:
-            run_to_end(run, lab)
+            run.wait()
         document: dict[str, Any] = json.loads((folder / "load.json").read_text(encoding="utf-8"))
         return document
 

@@ -23,7 +23,7 @@ import click
 import psutil
 
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.options import LabOptions
 from qioi.lab.signals import ending_signals_interrupt, uninterrupted
 from qioi.processes.cgroups import Group
@@ -113,7 +113,7 @@ def fill(lab: Lab, shape: Shape, channel: str, folder: Path) -> None:
     keys = 0
     while keys < shape.keys:
         with LoadRun(lab, replace(plan(shape, channel, FILLING), warmup=0.0), folder) as run:
-            written = run_to_end(run, lab).figures.committed
+            written = run.wait().figures.committed
         if not written:
             raise LabError(f"{shape}: nothing was committed")
         keys += written

@@ -24,7 +24,7 @@ from bench_ordering import KV, Setting, network
 from lab_bench import Place, placed, stay
 
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.network import Network
 from qioi.lab.readiness import ask
 from qioi.model import Role
@@ -114,7 +114,7 @@ def outage(lab: Lab, setting: Setting, how: str, place: Place) -> Outage:
             before, late = committed(up), time.monotonic() - begun
             back = wait(lab, lambda: committed(up) > before + CLIENTS, AFTER)
             back = None if back is None else back + late
-            found = run_to_end(load, lab).figures
+            found = load.wait().figures
     longest = json.loads((place.results / "load.json").read_text(encoding="utf-8"))["longest_ms"] / 1000
     one = Outage(setting.name, how, back, longest, found.failed)
     click.echo(

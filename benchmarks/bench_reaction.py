@@ -33,7 +33,7 @@ from qioi.lab.daemon import Daemon, daemon_config
 from qioi.lab.demo import LOAD_PART
 from qioi.lab.figures import Series
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.machine import snapshot
 from qioi.lab.network import Network
 from qioi.model import DEFAULT_SHARES
@@ -140,7 +140,7 @@ def react(
             due = time.monotonic() + REPEAT
             visits.append(visit(lab, network, directory, count, rate, period, phase))
             stay(max(0.0, due - time.monotonic()), lab.check)
-        result = run_to_end(load, lab)
+        result = load.wait()
     for phase, one in zip(phases, visits, strict=True):
         after = one.came - result.start
         since = after + (one.raised or 0.0)

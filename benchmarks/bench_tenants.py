@@ -24,7 +24,7 @@ from qioi.lab.arms import BLOCK_PROBE
 from qioi.lab.daemon import Daemon, daemon_config
 from qioi.lab.demo import ROOM, demo_directory
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.network import Network
 from qioi.processes.errors import LabError
 
@@ -97,7 +97,7 @@ class Bench:
                 if all(run.running() for run in runs.values()):
                     raised.append(alpha.tree.root.shares() / beta.tree.root.shares())
 
-            results = {channel: run_to_end(run, self._labs[channel], look) for channel, run in runs.items()}
+            results = {channel: run.wait(look) for channel, run in runs.items()}
         refuse_apart({channel: one.start for channel, one in results.items()})
         return Both(name, {channel: one.figures.throughput for channel, one in results.items()}, owed, raised[-1])
 

@@ -91,7 +91,7 @@ def measure_replicas(cell: Cell, seed: int, directory: Path, *, smoke: bool) -> 
         found = msgspec.json.decode(file.read_bytes(), type=Found)
     except msgspec.DecodeError as error:
         raise LabError(f"{file}: {error}: a qioi-ledger of this version is needed") from error
-    metrics = condense(found, cell)
+    metrics = metrics_of(found, cell)
     # The simulator measures its costs on this machine, so what disturbs that disturbs its result. Where it has them
     # already nothing can, and it is done in a part of a second, in which a clock of 10 ms sees what is not there.
     if cell.network.system == "replicas" or known(costs) != before_costs:
@@ -147,7 +147,7 @@ def run(words: list[str], log: Path, seconds: float) -> None:
         raise LabError(f"{' '.join(words)}: exit status {code}: {last_lines(log)}")
 
 
-def condense(found: Found, cell: Cell) -> dict[str, float]:
+def metrics_of(found: Found, cell: Cell) -> dict[str, float]:
     """Give a cell's metrics. Saturation is the primary's and the first backup's, in %."""
     metrics = {
         "throughput": found.throughput,

@@ -30,7 +30,7 @@ from qioi.lab.daemon import refuse_beside_another
 from qioi.lab.demo import clear_others
 from qioi.lab.engine import LabEngine, engine_socket
 from qioi.lab.lab import CLIENT_GROUP, Lab
-from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.network import Network, find_binary
 from qioi.lab.npm import find_node, install
 from qioi.lab.options import LabOptions
@@ -156,7 +156,7 @@ class Session:
                 with contextlib.closing(Sampler({}, {group: lab.tree.group(group) for group in groups})) as sampler:
                     sampler.sample()
                     before = (accounting := Accounting()).of(sampler.samples[-1])
-                    maxima[name] = run_to_end(run, lab, sampler.sample).figures.throughput
+                    maxima[name] = run.wait(sampler.sample).figures.throughput
                     sampler.sample()
                     after = accounting.of(sampler.samples[-1])
             if maxima[name] <= 0:

@@ -62,6 +62,7 @@ class LoadRun:
 
     def __init__(self, lab: Lab, plan: LoadPlan, directory: Path, die_with_parent: bool = True) -> None:
         self.plan = plan
+        self._lab = lab
         self._result = directory / "load.json"
         self._log = directory / "load.log"
         for left in (self._result, self._log):  # an earlier run's
@@ -91,6 +92,14 @@ class LoadRun:
                 f"the load client is {SLACK:.0f} s late; its log {self._log} ends:\n{last_lines(self._log, 5)}"
             )
         return True
+
+    def wait(self, look: Callable[[], None] = lambda: None) -> LoadResult:
+        """Wait for its end, during which nothing else is to be done than to ``look``, and read what it found."""
+        while self.running():
+            self._lab.check()
+            look()
+            time.sleep(0.1)
+        return self.result()
 
     def result(self) -> LoadResult:
         """Read what it found, once it has ended."""
@@ -156,12 +165,3 @@ def read_result(run: LoadRun, file: Path) -> LoadResult:
         if document.get("committed") != 0 or not due:
             raise
         return parse_result(document, file)
-
-
-def run_to_end(run: LoadRun, lab: Lab, look: Callable[[], None] = lambda: None) -> LoadResult:
-    """Wait for a run during which nothing else is to be done than to ``look``."""
-    while run.running():
-        lab.check()
-        look()
-        time.sleep(0.1)
-    return run.result()

@@ -32,10 +32,7 @@ def test_a_state_is_filled_with_the_keys_that_a_size_names(monkeypatch: pytest.M
         def __exit__(self, *_how: object) -> None:
             pass
 
-        def running(self) -> bool:
-            return False
-
-        def result(self) -> Any:
+        def wait(self) -> Any:
             return SimpleNamespace(figures=SimpleNamespace(committed=SPEED * self._plan.duration))
 
     monkeypatch.setattr("bench_growth_ledger.LoadRun", Client)

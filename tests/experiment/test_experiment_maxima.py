@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,14 +42,10 @@ def test_a_maximum_is_found_where_the_clients_group_ends_with_it(
     class Run(contextlib.nullcontext[Any]):
         def __init__(self, *_: object) -> None:
             super().__init__(self)
-            self._left = 3
             self._process = tree.start(Program(CLIENT_GROUP, [sys.executable, "-c", "while True: pass"]))
 
-        def running(self) -> bool:
-            self._left -= 1
-            return self._left > 0
-
-        def result(self) -> LoadResult:
+        def wait(self, look: Callable[[], None]) -> LoadResult:
+            look()
             tree.remove((tree.group(CLIENT_GROUP),), grace=0)
             self._process.wait()
             return LoadResult(LoadFigures(None, 120.0, 1, 1, 1, 1, 1, 100, 0), 0.0, 1.0, (), ())

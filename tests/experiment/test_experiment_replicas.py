@@ -16,7 +16,7 @@ from qioi.experiment import catalogue
 from qioi.experiment.errors import SpecError
 from qioi.experiment.method import method
 from qioi.experiment.plan import Cell, make_plan, make_smoke
-from qioi.experiment.replicas import Found, children, command, condense, measure_replicas, run
+from qioi.experiment.replicas import Found, children, command, measure_replicas, metrics_of, run
 from qioi.experiment.session import title
 from qioi.experiment.store import Store
 from qioi.experiment.summary import Summary, with_system
@@ -47,7 +47,7 @@ def cells(name: str) -> tuple[Cell, ...]:
 
 def test_the_result_becomes_metrics() -> None:
     cell = next(cell for cell in cells("rdb_fig_11") if cell.load_name == "o5")
-    metrics = condense(msgspec.json.decode(json.dumps(RESULT), type=Found), cell)
+    metrics = metrics_of(msgspec.json.decode(json.dumps(RESULT), type=Found), cell)
     assert metrics["throughput"] == 1000
     assert metrics["ledger.cores"] == pytest.approx(0.3)
     assert metrics["ledger.ms_per_tx"] == pytest.approx(0.3)

@@ -25,7 +25,7 @@ from waiting import until
 
 from qioi.lab.daemon import daemon_config
 from qioi.lab.lab import Lab
-from qioi.lab.load import LoadPlan, LoadRun, run_to_end
+from qioi.lab.load import LoadPlan, LoadRun
 from qioi.lab.maven import Distribution
 from qioi.lab.network import Network, Node, load_network, parse_node
 from qioi.lab.options import LabOptions
@@ -111,7 +111,7 @@ def driven(lab: Lab, folder: Path, plan: LoadPlan, meanwhile: Callable[[], None]
     folder.mkdir()
     with LoadRun(lab, plan, folder) as run:
         meanwhile()
-        run_to_end(run, lab)
+        run.wait()
     found: dict[str, Any] = json.loads((folder / "load.json").read_text())
     return found
 
