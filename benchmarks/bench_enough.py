@@ -81,9 +81,11 @@ def scheduling(folder: Path) -> tuple[tuple[int, ...], float, float]:
     shares: dict[str, int] = {}
     run, wait, slices = 0.0, 0.0, 0
     with (folder / "samples.csv").open(encoding="utf-8") as file:
-        for one in csv.DictReader(file):
-            if one["slices"] and result.start <= float(one["unix"]) <= result.end:
-                shares[one["name"]] = int(one["shares"])
+        inside = [one for one in csv.DictReader(file) if result.start <= float(one["unix"]) <= result.end]
+    for one in inside:
+        if one["slices"]:
+            shares[one["name"]] = int(one["shares"])
+            if one["unix"] != inside[0]["unix"]:  # what the first sample counts began before the window
                 run, wait, slices = run + float(one["run_s"]), wait + float(one["wait_s"]), slices + int(one["slices"])
     return tuple(sorted(shares.values())), 1000 * wait / max(1, slices), wait / (run + wait)
 
