@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import os
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -225,8 +226,7 @@ def idle(lab: Lab, network: Network, directory: Path, count: int, threshold: flo
 def told(times: list[float | None]) -> str:
     """Give the median, the least and the most; what was not seen is later than all."""
     ordered = sorted(math.inf if one is None else one for one in times)
-    middle, least, most = ordered[len(ordered) // 2], ordered[0], ordered[-1]
-    return f"{middle:.2f} s ({least:.2f} .. {most:.2f})"
+    return f"{statistics.median(ordered):.2f} s ({ordered[0]:.2f} .. {ordered[-1]:.2f})"
 
 
 def summary(period: float, rate: float, reactions: list[Reaction]) -> str:
