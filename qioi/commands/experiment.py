@@ -34,6 +34,7 @@ from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec, Timing
 from qioi.experiment.standard import at_standard
 from qioi.experiment.store import Store, lock_name
+from qioi.lab.folder import require_empty
 from qioi.lab.lock import exclusive
 from qioi.lab.machine import machine
 from qioi.lab.options import RUNTIMES, Runtime
@@ -288,6 +289,8 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
 
 def check_folders(plans: list[Plan], asked: Asked) -> None:
     """Raise if there is no run to go on with, or what is there is not to be mixed with what is asked for."""
+    if asked.folder is not None:
+        require_empty(asked.folder)
     stores = [Store(asked.output / plan.spec.name) for plan in plans]
     begun = [store for store in stores if store.begun]
     if asked.resume and not begun:

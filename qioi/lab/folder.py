@@ -79,6 +79,12 @@ def make_folder(folder: Path) -> None:
     require_ours(folder)
 
 
+def require_empty(folder: Path) -> None:
+    """Refuse a folder that holds something, and is no lab's. LabError."""
+    if folder.exists() and not is_marked(folder) and any(folder.iterdir()):
+        raise LabError(f"{folder} is not empty and no lab's folder; name an empty or a new one with --dir")
+
+
 def remove_folder(folder: Path) -> None:
     """Remove a lab's folder with all that is in it; one that cannot be removed, as a mount point, stays, empty.
 

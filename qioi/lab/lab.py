@@ -20,7 +20,7 @@ from typing import Any
 
 from qioi.lab.containers import Containers
 from qioi.lab.engine import engine_socket
-from qioi.lab.folder import MARKER, is_marked, make_folder, marker_of, remove_folder, resolve
+from qioi.lab.folder import MARKER, is_marked, make_folder, marker_of, remove_folder, require_empty, resolve
 from qioi.lab.left_shares import restore_left
 from qioi.lab.lock import exclusive
 from qioi.lab.network import Network, Node, find_binary, load_network
@@ -387,8 +387,7 @@ class Lab:
             say(f"removing what an earlier lab in {self.directory} has left behind")
         self._remove(keep_files=False)
         make_folder(self.directory)
-        if any(self.directory.iterdir()):
-            raise LabError(f"{self.directory} is not empty and no lab's folder; name an empty or a new one with --dir")
+        require_empty(self.directory)
         (self.directory / MARKER).write_text(self._name + "\n", encoding="utf-8")
 
 

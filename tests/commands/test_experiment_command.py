@@ -83,12 +83,22 @@ def test_a_run_with_too_few_quiet_repeats_says_so_and_ends_with_a_status_of_its_
 
     monkeypatch.setattr(Session, "run", measured)
     monkeypatch.setattr("qioi.commands.experiment.check_host", lambda *_: None)
-    result = CliRunner().invoke(command, ["run", str(toy), "--output", str(tmp_path / "run"), "--dir", str(tmp_path)])
+    result = CliRunner().invoke(
+        command, ["run", str(toy), "--output", str(tmp_path / "run"), "--dir", str(tmp_path / "lab")]
+    )
     assert result.exit_code == status, result.output
     last = result.output.splitlines()[-1]
     told = f"not to be trusted, as the machine was too busy: toy ({6 - noisy} quiet repeats of 3); without its folder"
     assert last.startswith(told) == (status != 0)
     assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_a_folder_of_something_else_is_refused_before_anything_is_made(toy: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    result = CliRunner().invoke(command, ["run", str(toy), "--output", str(tmp_path / "run"), "--dir", str(tmp_path)])
+    refusal = f"Error: {tmp_path} is not empty and no lab's folder; name an empty or a new one with --dir\n"
+    assert (result.exit_code, result.output) == (1, refusal)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("asked", [["fig_8"], ["kinds", "--network", "block"]])
