@@ -371,7 +371,7 @@ def report(directories: tuple[Path, ...], excerpt: Path | None) -> None:
         problems: list[str] = []
         for folder in found:
             try:
-                draw_anew(folder, console)
+                draw_anew(folder, console, named=bool(directories))
             except LabError as error:
                 problems.append(str(error))
         parents = {folder.parent for folder in found}
@@ -385,10 +385,10 @@ def report(directories: tuple[Path, ...], excerpt: Path | None) -> None:
             raise LabError("\n".join(problems))
 
 
-def draw_anew(folder: Path, console: Console) -> None:
-    """Write the page of one run; LabError if there is nothing to show, or another command is at work on it."""
+def draw_anew(folder: Path, console: Console, *, named: bool = True) -> None:
+    """Write the page of one run. LabError: a run that was named has nothing to show, or a command is at work on it."""
     if not list(folder.glob("*/run.json")):
         raise LabError(f"{folder} holds no run: a folder that `qioi experiment run` wrote is accepted")
     with alone_on(folder):
-        if not page_of(folder, console):
+        if not page_of(folder, console) and named:
             raise LabError(f"{folder} has no finished repeat: there is nothing to draw")

@@ -253,6 +253,16 @@ def test_a_run_without_a_finished_repeat_has_no_report(plan: Plan, tmp_path: Pat
     )
 
 
+def test_a_run_without_a_finished_repeat_is_no_error_of_all_runs(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was interrupted early leaves its folder."""
+    monkeypatch.chdir(tmp_path)
+    filled(Store(tmp_path / "results" / "experiments" / "run" / "toy"), plan, [])
+    said = CliRunner().invoke(command, ["report"])
+    assert (said.exit_code, said.stderr) == (0, "")
+
+
 def test_a_run_whose_metrics_are_not_known_any_more_does_not_hide_the_others(plan: Plan, tmp_path: Path) -> None:
     """A run of an earlier version may have them."""
     for name in ("bygone", "run"):
