@@ -339,6 +339,8 @@ def failure_line(error: Exception, name: str, output: Path, directory: Path | No
     """Say what went wrong; of a full disk Linux does not say which. The lines of a refusal are complete."""
     if isinstance(error, OSError) and error.filename is None:
         return f"{name}: {error} (results go to {output}, ledgers to {directory})"
+    if isinstance(error, OSError):
+        return f"{name}: {error.filename}: {error.strerror}"
     return str(error) if isinstance(error, SpecError) else f"{name}: {error}"
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from qioi.commands.lab_caliper import command as caliper
 from qioi.commands.lab_errors import one_line_errors
 from qioi.commands.numbers import Finite
-from qioi.commands.options import table_option
+from qioi.commands.options import plain_console, table_option
 from qioi.lab.containers import ContainerRun, Containers
 from qioi.lab.engine import LabEngine
 from qioi.lab.kubernetes_secrets import as_yaml, network_secrets
@@ -202,7 +202,7 @@ def status(directory: Path, output: str) -> None:
     if output == "json":
         click.echo(json.dumps([as_json(entry) for entry in found], indent=2))
     else:
-        Console().print(as_table(found))
+        plain_console(140).print(as_table(found))
         for entry in found:
             for channel, replica in entry.replicas.items():
                 click.echo(f"{entry.node.name} {channel}: {replica}")
@@ -306,7 +306,7 @@ def as_table(found: list[NodeStatus]) -> Table:
         table.add_row(
             entry.node.name,
             entry.node.role.value,
-            f"[{'green' if entry.ready else 'red'}]{state}[/]",
+            Text(state, "green" if entry.ready else "red"),
             " ".join(map(str, entry.pids)) or "-",
             str(entry.shares) if entry.shares is not None else "-",
             f"{entry.cpu:.1f}" if entry.cpu is not None else "-",

@@ -84,7 +84,7 @@ def command(
         configs = find_configs()
         target = lab_target(Lab(directory), configs) if network is None else file_target(network, configs)
         finished = run(benchmark, target, overrides, output, say=click.echo)
-    plain_console().print(as_table(finished))
+    plain_console(140).print(as_table(finished))
     for entry in finished.rounds:
         for kind in entry.errors:
             click.echo(f"{entry.label}: {kind['count']} x {kind['message']}")

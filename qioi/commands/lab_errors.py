@@ -26,5 +26,7 @@ def one_line_errors(*folders: Path) -> Iterator[None]:
     except LabError as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        places = f" (files go to {', '.join(map(str, folders))})" if folders and error.filename is None else ""
+        if error.filename is not None:
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+        places = f" (files go to {', '.join(map(str, folders))})" if folders else ""
         raise click.ClickException(f"{error}{places}") from error

@@ -52,7 +52,7 @@ def make_network(binary: Path, directory: Path, arguments: Sequence[str]) -> Non
     command = [str(binary), "init", "--dir", str(directory), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        reason = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1].removeprefix("Error: ")
         raise LabError(f"`{BINARY_NAME} init` failed (status {done.returncode}): {reason}")
 
 

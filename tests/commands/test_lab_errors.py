@@ -13,7 +13,12 @@ from click.testing import CliRunner
 
 from qioi.commands import demo, lab, lab_caliper
 from qioi.daemon.lock import HOST_LOCK, TreeLock
+from qioi.kernel.hierarchy import Hierarchy
 from qioi.lab.folder import MARKER
+from qioi.lab.lab import Lab, NodeStatus
+from qioi.lab.network import Node
+from qioi.model import Role
+from qioi.processes.cgroups import Group, Mounts
 from qioi.processes.errors import LabError
 
 NOBODY = 65_534
@@ -52,6 +57,18 @@ def test_a_folder_of_root_s_is_refused_to_others_in_one_line(roots: Path) -> Non
     assert "Permission denied" in said(lab.command, ["up", "--dir", str(roots.parent / "new")])
     assert f"{roots} is not this user's own" in said(lab.command, ["down", "--dir", str(roots)])
     assert "Permission denied" in said(demo.command, ["--output", str(roots / "results")])
+
+
+def test_a_place_where_no_folder_can_be_is_named(tmp_path: Path) -> None:
+    assert said(lab.command, ["up", "--dir", "/proc/lab"]) == "Error: /proc/lab: No such file or directory\n"
+
+
+def test_names_are_whole_where_the_status_goes_into_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node("cc-smallbank-peer0-org1", Role.CHAINCODE, "127.0.0.1:17010", "", (), tmp_path / "log")
+    one = NodeStatus(node, Group(Mounts(Hierarchy(2, tmp_path)), "g"), (7,), True, 1024, 0.5, node.log)
+    monkeypatch.setattr(Lab, "status", lambda _lab: [one])
+    line = CliRunner().invoke(lab.command, ["status", "--dir", str(tmp_path / "lab")]).output.splitlines()[1]
+    assert line.split() == [node.name, "chaincode", "serves", "7", "1024", "0.5", node.address]
 
 
 def test_a_disk_that_is_full_after_all_rounds_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def test_paths_are_taken_relative_to_the_file(tmp_path: Path) -> None:
 def test_what_the_ledger_says_of_a_network_that_it_does_not_make_is_one_line(tmp_path: Path) -> None:
     """Whoever has one made: a lab, and the Secrets for Kubernetes."""
     binary = tmp_path / "qioi-ledger"
-    binary.write_text('#!/bin/sh\necho usage >&2; echo "no $1 into $3" >&2; exit 2\n')
+    binary.write_text('#!/bin/sh\necho usage >&2; echo "Error: no $1 into $3" >&2; exit 2\n')
     binary.chmod(0o755)
     with pytest.raises(LabError, match=rf"^`qioi-ledger init` failed \(status 2\): no init into {tmp_path}/new$"):
         make_network(binary, tmp_path / "new", [])
