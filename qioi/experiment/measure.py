@@ -29,7 +29,6 @@ from qioi.lab.daemon import DAEMON_GROUP, Daemon, daemon_config
 from qioi.lab.demo import default_threshold
 from qioi.lab.flush_probe import FlushProbe
 from qioi.lab.lab import CLIENT_GROUP, Lab
-from qioi.lab.network import Network
 from qioi.lab.readiness import follower
 from qioi.lab.sampler import Sampler, write_samples
 from qioi.processes.cgroups import Group
@@ -40,10 +39,11 @@ Tick = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A cell's load on this host: tps of each channel (one, or one per tenant), and the maximum."""
+    """A cell's load on this host: tps of each channel (one, or one per tenant), the maximum, and its choices' seed."""
 
     rates: dict[str, float]
     maximum: float | None
+    seed: int
 
     @property
     def rate(self) -> float | None:
@@ -51,13 +51,25 @@ class Offer:
         return sum(self.rates.values()) or None
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What takes part in a cell while its load runs. Only some arms have a ``pin`` or a ``daemon``."""
+
+    driver: Driver
+    sampler: Sampler
+    neighbours: Neighbours
+    pin: Pin | None
+    daemon: Daemon | None
+    profiler: Profiler
+
+
 class Measurement:
     """Measures one cell on a lab that is up; nothing that it started outlives :meth:`run`."""
 
-    def __init__(self, lab: Lab, network: Network, cell: Cell, offer: Offer, seed: int, directory: Path) -> None:
-        self._lab, self._network, self._cell, self._offer, self._seed = lab, network, cell, offer, seed
-        self._directory = directory
-        self._roles = {node.name: node.role for node in network.nodes}
+    def __init__(self, lab: Lab, cell: Cell, offer: Offer, directory: Path) -> None:
+        self._lab, self._cell, self._offer, self._directory = lab, cell, offer, directory
+        self._network = lab.network()
+        self._roles = {node.name: node.role for node in self._network.nodes}
         self._traces = Traces()
 
     def run(self, tick: Tick) -> CellFigures:
@@ -79,7 +91,7 @@ class Measurement:
             stack.callback(sampler.close)
             probe = stack.enter_context(FlushProbe(ledgers))
             profiler = stack.enter_context(Profiler(self._groups(neighbours), timing.profile))
-            self._watch(driver, sampler, neighbours, pin, daemon, profiler, tick)
+            self._watch(Parts(driver, sampler, neighbours, pin, daemon, profiler), tick)
             found = driver.result()
         write_samples(self._directory / "samples.csv", sampler.samples, self._roles)
         if neighbours.names and not were_there(self._traces, found):
@@ -139,7 +151,7 @@ class Measurement:
 
     def _drive(self, stack: contextlib.ExitStack) -> Driver:
         load = self._cell.load
-        drive = Drive(self._lab, load, self._cell.timing, self._seed, self._directory)
+        drive = Drive(self._lab, load, self._cell.timing, self._offer.seed, self._directory)
         if load.driver == "caliper":
             return Caliper(stack, drive)
         if load.tenants:
@@ -158,43 +170,38 @@ class Measurement:
         groups |= dict(zip(neighbours.names, neighbours.groups, strict=True))
         return Sampler(groups, {name: self._lab.tree.group(name) for name in (CLIENT_GROUP, DAEMON_GROUP)})
 
-    def _watch(
-        self,
-        driver: Driver,
-        sampler: Sampler,
-        neighbours: Neighbours,
-        pin: Pin | None,
-        daemon: Daemon | None,
-        profiler: Profiler,
-        tick: Tick,
-    ) -> None:
-        timing, spec = self._cell.timing, self._cell.arm.neighbours
+    def _watch(self, parts: Parts, tick: Tick) -> None:
+        timing = self._cell.timing
         began = due = time.monotonic()
-        come = spec.come if spec.come is not None else timing.arrival - timing.warmup
-        go = spec.go if spec.go is not None else float("inf")
-        while driver.running():
+        while parts.driver.running():
             seconds = time.monotonic() - began
-            since = self._since_window(driver)
-            if self._traces.came is None and since >= come and neighbours.names:
-                self._traces.came = time.time()
-                neighbours.start()
-            if pin is not None and self._traces.came is not None:
-                pin.hold()
-            if self._traces.came is not None and self._traces.gone is None and since >= go:
-                for group in neighbours.groups:
-                    group.signal(signal.SIGKILL)
-                self._traces.gone = time.time()
-            sampler.sample()
-            self._traces.look(sampler.samples[-1], self._lab.tree.group(DAEMON_GROUP))
+            since = self._since_window(parts.driver)
+            self._come_and_go(parts.neighbours, since)
+            if parts.pin is not None and self._traces.came is not None:
+                parts.pin.hold()
+            parts.sampler.sample()
+            self._traces.look(parts.sampler.samples[-1], self._lab.tree.group(DAEMON_GROUP))
             self._lab.check()
             if self._traces.gone is None:
-                neighbours.check()
-            if daemon is not None:
-                daemon.check()
-            profiler.tick(since, timing.duration)
+                parts.neighbours.check()
+            if parts.daemon is not None:
+                parts.daemon.check()
+            parts.profiler.tick(since, timing.duration)
             tick(seconds)
             due = max(due + timing.sample, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
+
+    def _come_and_go(self, neighbours: Neighbours, since: float) -> None:
+        """Start the neighbours, and later end them, when it is time: ``since`` s after the window's beginning."""
+        timing, spec, traces = self._cell.timing, self._cell.arm.neighbours, self._traces
+        come = spec.come if spec.come is not None else timing.arrival - timing.warmup
+        if traces.came is None and since >= come and neighbours.names:
+            traces.came = time.time()
+            neighbours.start()
+        if traces.came is not None and traces.gone is None and spec.go is not None and since >= spec.go:
+            for group in neighbours.groups:
+                group.signal(signal.SIGKILL)
+            traces.gone = time.time()
 
     def _since_window(self, driver: Driver) -> float:
         """Give the seconds since the window began; less than any while the driver only prepares."""

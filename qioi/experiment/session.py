@@ -180,9 +180,9 @@ class Session:
                     figures |= {cell.key: self._bench(number, label, cell) for cell in cells}
                     continue
                 self._step(f"{label}: bringing {cells[0].network.title or cells[0].network_name} up", 0)
-                with self._lab(cells[0].network, folder / f"logs-{cells[0].network_name}") as (lab, network):
+                with self._lab(cells[0].network, folder / f"logs-{cells[0].network_name}") as (lab, _):
                     for cell in cells:
-                        figures[cell.key] = self._cell(number, label, cell, lab, network, maxima)
+                        figures[cell.key] = self._cell(number, label, cell, lab, maxima)
             return self._store.finish(number, figures, judged=not self._plan.smoke, calibration=calibration)
         except (KeyboardInterrupt, OSError) as error:
             # Any other failure's logs are kept. An interruption needs none, and a full disk needs the room.
@@ -198,30 +198,27 @@ class Session:
         self._done += cell.seconds
         return figures
 
-    def _cell(
-        self, number: int, label: str, cell: Cell, lab: Lab, network: Network, maxima: dict[str, float]
-    ) -> CellFigures:
+    def _cell(self, number: int, label: str, cell: Cell, lab: Lab, maxima: dict[str, float]) -> CellFigures:
         label = f"{label}: {title(cell, self._plan.cells)}"
         directory = self._store.folder(number, cell.key)
-        offer = self._offer(cell, maxima)
-        seed = self._plan.load_seed(number, cell)
-        measurement = Measurement(lab, network, cell, offer, seed, directory)
+        offer = self._offer(number, cell, maxima)
+        measurement = Measurement(lab, cell, offer, directory)
         figures = measurement.run(lambda seconds: self._step(label, min(seconds, cell.seconds)))
         (directory / "seed.json").write_text(
-            json.dumps({"seed": seed, "offered": offer.rates}) + "\n", encoding="utf-8"
+            json.dumps({"seed": offer.seed, "offered": offer.rates}) + "\n", encoding="utf-8"
         )
         self._done += cell.seconds
         return figures
 
-    def _offer(self, cell: Cell, maxima: dict[str, float]) -> Offer:
-        maximum = maxima.get(self._plan.probed_for(cell))
+    def _offer(self, number: int, cell: Cell, maxima: dict[str, float]) -> Offer:
+        maximum, seed = maxima.get(self._plan.probed_for(cell)), self._plan.load_seed(number, cell)
         load = cell.load
         if load.tenants:
             rates = {channel: round((maximum or 0) * tenant.part, 1) for channel, tenant in load.tenants.items()}
-            return Offer(rates, maximum)
+            return Offer(rates, maximum, seed)
         if load.part is not None:
-            return Offer({"": round((maximum or 0) * load.part, 1)}, maximum)
-        return Offer({"": load.rate} if load.rate is not None else {}, maximum)
+            return Offer({"": round((maximum or 0) * load.part, 1)}, maximum, seed)
+        return Offer({"": load.rate} if load.rate is not None else {}, maximum, seed)
 
     def _step(self, label: str, seconds: float) -> None:
         self._progress(label, min(self._done + seconds, self._total - EDGE_SECONDS), self._total)

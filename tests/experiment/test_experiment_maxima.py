@@ -104,5 +104,5 @@ def test_the_maximum_is_the_networks_own_unless_the_load_is_a_part_of_the_firsts
     assert plan.probed == probed
     cell = next(cell for cell in plan.cells if (cell.network_name, cell.arm.name) == ("tiny2", "qioi"))
     session = Session(plan, Store(tmp_path / "toy"), tmp_path, 1024, lambda *_: None)
-    assert session._offer(cell, {"tiny": 100.0, "tiny2": 40.0}).maximum == maximum
+    assert session._offer(1, cell, {"tiny": 100.0, "tiny2": 40.0}).maximum == maximum
     assert ("tiny" in only(spec, networks=["tiny2"]).networks) == (maximum == 100.0)

@@ -78,9 +78,9 @@ def test_flushes_are_probed_on_the_disk_of_the_orderers_ledgers(
     monkeypatch.setattr(measure, "FlushProbe", Noted)
     cell = Cell("tiny", SPEC, "slow", LoadSpec(rate=SMOKE_RATE), ArmSpec(name="alone", title="alone"), SMOKE_TIMING)
     with orderers_on_disk():
-        network = lab.up(lab_options(SPEC, base_port), die_with_parent=True)
-        offer = measure.Offer({"": SMOKE_RATE}, None)
-        measure.Measurement(lab, network, cell, offer, 1, tmp_path / "cell").run(lambda _: None)
+        lab.up(lab_options(SPEC, base_port), die_with_parent=True)
+        offer = measure.Offer({"": SMOKE_RATE}, None, seed=1)
+        measure.Measurement(lab, cell, offer, tmp_path / "cell").run(lambda _: None)
         assert probed == [apart.place(lab.directory)]
         lab.down()
 
