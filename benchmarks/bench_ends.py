@@ -28,7 +28,7 @@ from bench_laws import Laws
 from fixed_load import kept_load
 from lab_bench import Place, by_hand, in_turn, placed
 from laws_asked import Sent, system_of
-from laws_figures import ALONE, Row, condense, spread
+from laws_figures import ALONE, Row, row_of, spread
 
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
@@ -85,7 +85,7 @@ class Ends(Laws):
         with by_hand(self._lab, self._network, way.shares), confined(self._lab, way.confined):
             arm = Arm(name, way.title, plan, count, config, may_stall=alone is not None)
             figures = Runner(self._lab, self._network, file.parent.parent).run(arm)
-        row = condense("fixed", count, repeat, name, figures, file.parent, self._undisturbed(count, repeat))
+        row = row_of("fixed", count, repeat, name, figures, file.parent, self._undisturbed(count, repeat))
         file.write_text(json.dumps(asdict(row), indent=2) + "\n", encoding="utf-8")
         click.echo(f"{way.title}: {row.tps:.0f} tps, p95 {spread([row.p95], milliseconds)}, {row.events:.0f} events/s")
         return row

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import click
 from lab_bench import Place, by_hand, in_turn, placed, repeat_option
-from laws_figures import ALONE, Row, condense, ratio, spread
+from laws_figures import ALONE, Row, ratio, row_of, spread
 
 from qioi.lab.arms import Arm, Runner
 from qioi.lab.daemon import daemon_config
@@ -69,7 +69,7 @@ class Bench:
         arm = Arm(name, name, plan, count, config, may_stall=count > 0)
         with by_hand(self._lab, self._network, shares):
             figures = Runner(self._lab, self._network, self._directory).run(arm)
-        row = condense("fixed", count, 1, name, figures, self._directory / name)
+        row = row_of("fixed", count, 1, name, figures, self._directory / name)
         settled, delay, waiting = scheduling(self._directory / name)
         self.done.append(Tried(row, shares, settled, delay, waiting))
         click.echo(line(self.done[-1], self.done[0]))

@@ -41,7 +41,7 @@ from fixed_load import (
 )
 from lab_bench import ArmInTime, Place, by_hand, in_turn, placed, stay
 from laws_asked import Asked, Sent, asked, hold_to, system_of
-from laws_figures import ALONE, Condition, Row, accounts, condense, load_rows, spread, table
+from laws_figures import ALONE, Condition, Row, accounts, load_rows, row_of, spread, table
 
 from qioi.interference import Sysbench, rates
 from qioi.lab.arms import Arm, Runner
@@ -166,7 +166,7 @@ class Laws:
         runner = Runner(self._lab, self._network, file.parent.parent)
         with by_hand(self._lab, self._network, condition.shares if condition else None):
             figures = runner.run(arm)
-        row = condense(load, count, repeat, name, figures, file.parent, self._undisturbed(count, repeat))
+        row = row_of(load, count, repeat, name, figures, file.parent, self._undisturbed(count, repeat))
         file.write_text(json.dumps(asdict(row), indent=2) + "\n", encoding="utf-8")
         click.echo(
             f"{load}, {count} sysbench, {name}: {row.tps:.0f} tps, p95 {spread([row.p95], milliseconds)}, sysbench "

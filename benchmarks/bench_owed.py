@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 import yaml
 from lab_bench import ArmInTime, Place, by_hand, in_turn, placed, repeat_option
-from laws_figures import ALONE, BY_HAND, Row, condense, spread
+from laws_figures import ALONE, BY_HAND, Row, row_of, spread
 
 from qioi.lab.arms import BLOCK_PROBE, Runner
 from qioi.lab.daemon import daemon_config
@@ -78,7 +78,7 @@ class Bench:
     def _measure(self, name: str, plan: LoadPlan, count: int, config: str | None) -> Row:
         arm = ArmInTime(name, name, plan, count, config, bool(count), COME)
         figures = Runner(self._lab, self._network, self._directory).run(arm)
-        return condense("saturating", count, self._repeat, name, figures, self._directory / name)
+        return row_of("saturating", count, self._repeat, name, figures, self._directory / name)
 
     def _keep(self, one: Owed) -> None:
         self.done.append(one)

@@ -95,7 +95,7 @@ class Row:
         return max(0.0, self.busy_cores - lab)
 
 
-def condense(
+def row_of(
     load: str, count: int, repeat: int, name: str, figures: ArmFigures, folder: Path, undisturbed: float | None = None
 ) -> Row:
     """Keep of an arm's figures what the laws are compared by."""

@@ -75,11 +75,11 @@ def test_a_stalled_burst_counts_beside_neighbours_alone(tmp_path: Path, monkeypa
 def test_what_is_owed_is_kept_with_its_neighbours_and_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[tuple[Any, ...]] = []
 
-    def condense(*words: Any) -> Any:
+    def row_of(*words: Any) -> Any:
         rows.append(words[1:4])
         return SimpleNamespace(tps=1.0, ledger_cores=1.0, client_cores=0.1)
 
-    monkeypatch.setattr("bench_owed.condense", condense)
+    monkeypatch.setattr("bench_owed.row_of", row_of)
     monkeypatch.setattr("bench_owed.line", lambda _one: "")
     monkeypatch.setattr("bench_owed.Runner", lambda *_words: SimpleNamespace(run=lambda _arm: None))
     bench = bench_owed.Bench(NOBODY, NOBODY, tmp_path, 12.0, 8, 3)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from bench_reaction import Others, recovery
-from laws_figures import ALONE, Row, account, accounts, condense, due, idle, movement, part_of, table, within
+from laws_figures import ALONE, Row, account, accounts, due, idle, movement, part_of, row_of, table, within
 from published.readers import taken
 
 from qioi.lab.figures import ArmFigures, InterfererFigures, LoadFigures, RoleFigures, SeriesFigures
@@ -63,7 +63,7 @@ def condensed(folder: Path, seconds: float, interferers: InterfererFigures) -> R
         Quiet(10.0, 0.1, 1.5, None),
         SeriesFigures((), (), (), (), ()),
     )
-    return condense("fixed", interferers.count, 1, ALONE, figures, folder)
+    return row_of("fixed", interferers.count, 1, ALONE, figures, folder)
 
 
 def test_a_window_longer_than_shares_are_looked_at_keeps_its_length(tmp_path: Path) -> None:

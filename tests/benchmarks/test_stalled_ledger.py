@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from laws_figures import condense
+from laws_figures import row_of
 from ports import reserved
 
 from qioi.lab.arms import Arm, Runner
@@ -33,7 +33,7 @@ def test_a_ledger_that_commits_nothing_has_a_row_without_latencies(tmp_path: Pat
 
             runner = Runner(lab, network, tmp_path)
             arm = Arm("nothing", "nothing", load, may_stall=True)
-            row = condense("fixed", 0, 1, "nothing", runner.run(arm, freeze), tmp_path / "nothing")
+            row = row_of("fixed", 0, 1, "nothing", runner.run(arm, freeze), tmp_path / "nothing")
             assert (row.tps, row.p50, row.p95, row.p99) == (0.0, None, None, None)
             assert row.failed > 0
             with pytest.raises(LabError, match="nothing was committed"):
