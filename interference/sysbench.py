@@ -97,7 +97,11 @@ class Sysbench(Instances):
 
 
 def rates(reports: list[Report], since: float, until: float) -> dict[str, float]:
-    """Mean events per second of each instance over the reports that ended within [since, until]."""
+    """Mean events per second of each instance over the reports that ended within [since, until].
+
+    An instance that waits for seconds at a time reports too much: beside shares of 131,072 all together said twice what
+    their CPU time allows.
+    """
     sums: dict[str, list[float]] = {}
     for report in reports:
         if since <= report.time <= until:
