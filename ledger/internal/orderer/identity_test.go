@@ -37,7 +37,7 @@ func TestNobodySpeaksInAnothersName(t *testing.T) {
 		message func(from, to uint64) proto.Message
 	}{
 		{"raft", func(*setup.Options) {}, func(from, to uint64) proto.Message {
-			return &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(to)}
+			return &raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(to), Term: proto.Uint64(1)}
 		}},
 		{"bft", bftOf(4), func(from, _ uint64) proto.Message { return fromReplica(from, pbft.Encode(&pbft.Commit{Seq: 1})) }},
 		{"zyzzyva", agreeingBy("zyzzyva", 4), func(from, _ uint64) proto.Message {

@@ -279,7 +279,9 @@ func TestWithoutTLSOnlyOthersIDsAreHeard(t *testing.T) {
 	channel := node.channels[ch]
 	own := channel.group.Load().id
 	for from := range uint64(10) {
-		payload, err := proto.Marshal(&raftpb.Message{Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(own)})
+		payload, err := proto.Marshal(&raftpb.Message{
+			Type: raftpb.MsgHeartbeat.Enum(), From: proto.Uint64(from), To: proto.Uint64(own), Term: proto.Uint64(1),
+		})
 		require.NoError(t, err)
 		require.NoError(t, node.step(nil, &ordererpb.StepRequest{Payload: &ordererpb.StepRequest_ConsensusRequest{
 			ConsensusRequest: &ordererpb.ConsensusRequest{Channel: ch, Payload: payload},
