@@ -199,9 +199,12 @@ def test_a_server_that_starts_removes_no_temporary_table_of_another(tmp_path: Pa
 
 def asked(node: Node, query: str) -> int:
     """Ask a MariaDB server for a number."""
+    return int(subprocess.run(client(node, USER, query), check=True, capture_output=True, text=True).stdout)
+
+
+def client(node: Node, user: str, query: str) -> list[str]:
     host, _, port = node.address.rpartition(":")
-    command = ["mariadb", "--no-defaults", f"--host={host}", f"--port={port}", f"--user={USER}", "-Ne", query]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return ["mariadb", "--no-defaults", f"--host={host}", f"--port={port}", f"--user={user}", "-Ne", query]
 
 
 @pytest.mark.host
@@ -217,6 +220,8 @@ def test_real_mariadb_replicates_and_leaves_nothing(lab: Lab, base_port: int, tm
     found = driven(lab, tmp_path / "load", LoadPlan(1, 0.1, rate=50, extra=INSERTS))
     assert (found["system"], found["committed"], found["failed"]) == ("mariadb", 50, 0)
     assert found["peers"] == ["replica1"]  # replicas refuse writes
+    refused = subprocess.run(client(network.nodes[0], "root", "SELECT 1"), check=False, capture_output=True, text=True)
+    assert "Access denied" in refused.stderr  # whoever is on this machine could write files as root
     status = "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME='RPL_SEMI_SYNC_MASTER_{}'"
     assert asked(network.nodes[0], status.format("YES_TX")) >= 50
     assert asked(network.nodes[0], status.format("NO_TX")) == 0

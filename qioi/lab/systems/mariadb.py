@@ -114,7 +114,9 @@ class MariaDbSystem:
 
     def _make(self, node: Node) -> list[str]:
         flags = ["--no-defaults", "--user=root", *self.folders(node), "--skip-test-db"]
-        return ["mariadb-install-db", *flags, "--auth-root-authentication-method=normal"]
+        # The server runs as root, and its own root may have it write files: nobody is that by a port.
+        flags += ["--auth-root-authentication-method=socket", "--auth-root-socket-user=root"]
+        return ["mariadb-install-db", *flags]
 
     def _command(self, node: Node, number: int) -> list[str]:
         host, _, port = node.address.rpartition(":")
