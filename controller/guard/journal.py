@@ -19,7 +19,7 @@ from pathlib import Path
 
 from qioi.controller.levers.idle import IDLE
 from qioi.controller.levers.lever import GroupId, Identity, PodId, ThreadId
-from qioi.kernel.regular import read_regular
+from qioi.kernel.regular import read_own
 from qioi.model import Owner
 
 VERSION = 2
@@ -102,7 +102,7 @@ class Journal:
     def load(self) -> Loaded:
         """Read the file; a missing one holds nothing. OSError: it could not be read."""
         try:
-            lines = read_regular(self.file).splitlines(keepends=True)
+            lines = read_own(self.file).splitlines(keepends=True)
         except FileNotFoundError:
             return Loaded()
         entries: list[Entry] = []
@@ -140,14 +140,14 @@ class Journal:
             try:
                 aside.hardlink_to(self.file)
             except OSError:  # of a file system without hard links, such as vfat
-                self._put(aside, read_regular(self.file), durable=True)
+                self._put(aside, read_own(self.file), durable=True)
         sync_folder(self._folder)
         return aside
 
     def _is_copy(self, path: Path) -> bool:
         """Whether a file has what the journal has; one that can't be read has not."""
         try:
-            return read_regular(path) == read_regular(self.file)
+            return read_own(path) == read_own(self.file)
         except OSError:
             return False
 

@@ -15,7 +15,7 @@ import msgspec
 
 from qioi.controller.enough import ANY, Factors
 from qioi.controller.guard.journal import write_file
-from qioi.kernel.regular import read_regular
+from qioi.kernel.regular import read_own
 
 log = logging.getLogger("qioi")
 
@@ -48,7 +48,7 @@ class KnownShares:
     def load(self) -> dict[str, Factors]:
         """Read it; without a file, or with one that is not ours, nothing is known."""
         try:
-            document = msgspec.json.decode(read_regular(self._file, MOST_BYTES), type=Document)
+            document = msgspec.json.decode(read_own(self._file, MOST_BYTES), type=Document)
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:

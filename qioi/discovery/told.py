@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from qioi.controller.guard.journal import Entry, decode, encode, seal, sync_folder, unseal, whole, write_file
-from qioi.kernel.regular import read_regular
+from qioi.kernel.regular import read_own
 from qioi.model import Owner
 
 log = logging.getLogger("qioi")
@@ -58,7 +58,7 @@ class ToldFiles:
     def of(self, owner: Owner) -> Told | None:
         """Read what is known of a record. OSError; ValueError: it is damaged."""
         try:
-            return parse(read_regular(self._file(owner)))
+            return parse(read_own(self._file(owner)))
         except FileNotFoundError:
             return None
 
@@ -96,7 +96,7 @@ class ToldFiles:
                 half.unlink()
         for file in (one for one in found if one.suffix != ".new"):
             try:
-                entries.append(parse(read_regular(file)).entry)
+                entries.append(parse(read_own(file)).entry)
             except ValueError as error:
                 problems.append(f"{file}: {error}: this record stays as it is; {set_aside(file)}")
             except OSError as error:

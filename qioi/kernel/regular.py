@@ -38,9 +38,16 @@ def require_regular(descriptor: int) -> None:
         raise OSError(errno.EINVAL, "not a regular file")
 
 
-def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Read a regular file, without waiting and without following a link. OSError, also where it has more bytes."""
+def read_own(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Read a regular file that this user or root has written, without waiting and without following a link.
+
+    OSError, also where it has more bytes, or belongs to another user. What stands in it is acted upon: a journal of
+    somebody else's would have root write what they like to any control group.
+    """
     with open(open_regular(path), "rb") as file:
+        owner = os.fstat(file.fileno()).st_uid
+        if owner not in (0, os.geteuid()):
+            raise OSError(errno.EPERM, f"belongs to user {owner}, not to root or this user", str(path))
         content = file.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))

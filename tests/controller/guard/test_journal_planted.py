@@ -36,6 +36,14 @@ def test_what_is_planted_for_the_next_journal_is_replaced(journal: Journal, kind
         assert temporary.with_name("target").read_text() == "whole\n"
 
 
+def test_a_journal_that_another_user_wrote_is_not_read(journal: Journal) -> None:
+    """It would have root write to whatever control group it names."""
+    journal.store(ENTRIES)
+    os.chown(journal.file, 65534, 65534)
+    with pytest.raises(OSError, match=r"belongs to user 65534, not to root or this user: .*journal"):
+        journal.load()
+
+
 def test_a_file_without_end_is_not_read(journal: Journal) -> None:
     journal.file.touch()
     os.truncate(journal.file, 10 << 30)
