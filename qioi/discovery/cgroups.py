@@ -63,6 +63,11 @@ def depth_of(container: str, parts: Sequence[str], above: str) -> int | None:
     return best if likeness(best) else None
 
 
+def is_of_user(group: str, uid: int) -> bool:
+    """Whether a group is below the slice in which systemd has all that is a user's own (user@.service(5))."""
+    return group.startswith(f"user.slice/user-{uid}.slice/")
+
+
 def cpu_path(text: str, version: int) -> str | None:
     """Find the line of the hierarchy that has the CPU controller."""
     for line in filter(None, text.split("\n")):  # other ends of lines than this may stand in names

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from qioi.discovery.base import Found
-from qioi.discovery.cgroups import PROC, NoGroupError, container_group, unseen
+from qioi.discovery.cgroups import FULL_ID, PROC, NoGroupError, container_group, is_of_user, unseen
 from qioi.discovery.engine import (
     DOCKER,
     EVENTS,
@@ -298,6 +298,9 @@ class DockerDiscovery:
             return SeenContainer(None, problems=(*what.problems, str(error)), name=name)
         if group is None:
             return self._without_process(engine, container, name, what)
+        if (user := self._user()) != 0 and not is_of_user(group, user):  # it says what it likes
+            why = f"its control group {group} is not below user.slice/user-{user}.slice: the engine is user {user}'s"
+            return SeenContainer(None, problems=(*what.problems, why), name=name)
         if what.role is None:
             return SeenContainer(None, problems=what.problems, name=name, best_effort=group)
         problems = what.problems
@@ -332,10 +335,16 @@ class DockerDiscovery:
         """Say where a container's lines are, and how they are wrapped."""
         log_format = self._kind.formats.get(facts["HostConfig"]["LogConfig"]["Type"], "plain")
         if log_format == "journald":
+            if FULL_ID.fullmatch(container) is None:
+                raise ValueError(f"{container!r} is no id of a container, and would be journalctl's words")
             # Lines are the engine's own: it writes as root, or a rootless one as the user whose socket it has.
-            writers = " ".join(f"_UID={one}" for one in sorted({0, Path(self._socket).stat().st_uid}))
+            writers = " ".join(f"_UID={one}" for one in sorted({0, self._user()}))
             return f"CONTAINER_ID_FULL={container} {writers}", log_format
         return (facts.get("LogPath") or None) if log_format != "plain" else None, log_format
+
+    def _user(self) -> int:
+        """Give the user whose engine it is: a rootless one's socket belongs to them. OSError."""
+        return Path(self._socket).stat().st_uid
 
     def _publish(self, problem: str | None, *, complete: bool = False) -> None:
         """Make one value of it; readers have the old one or the new one. What was complete once stays so."""

@@ -9,7 +9,7 @@ import time
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 
 class Engine(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
@@ -72,7 +72,7 @@ class Answers(BaseHTTPRequestHandler):
             known = self.server.facts if path.endswith("/containers/json") else self.server.images
             self.answer(200, [{"Id": name} for name in list(known)])
         else:
-            name = path.split("/")[-2]
+            name = unquote(path.split("/")[-2])
             self.server.inspected.append(name)
             facts = self.server.facts.get(name)
             self.answer(
