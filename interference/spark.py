@@ -12,6 +12,7 @@ import http.client
 import importlib.util
 import json
 import os
+import secrets
 import shutil
 import socket
 import sys
@@ -81,6 +82,7 @@ class Spark(Processes):
         home = spark_home()
         self._temporary.mkdir(parents=True, exist_ok=True)
         self._done.unlink(missing_ok=True)  # rounds of an earlier run
+        self._write_secret()
         for group in self.groups:
             group.create(DEFAULT_SHARES)
         port, page = free_ports(2)
@@ -130,6 +132,22 @@ class Spark(Processes):
     def _temporary(self) -> Path:
         return self._scratch / "local"
 
+    @property
+    def _settings(self) -> Path:
+        return self._scratch / "conf"
+
+    def _write_secret(self) -> None:
+        """Have the cluster's processes take each other alone: any user of this host could have it run their own jobs.
+
+        Source: Spark's "Security" (spark.authenticate), for a standalone cluster.
+        """
+        self._settings.mkdir(exist_ok=True)
+        file = self._settings / "spark-defaults.conf"
+        file.unlink(missing_ok=True)  # of an earlier run
+        file.touch(mode=0o600)
+        secret = f"spark.authenticate true\nspark.authenticate.secret {secrets.token_hex(32)}\n"
+        file.write_text(secret, encoding="utf-8")
+
     def _launch(self, home: Path, name: str, *arguments: str) -> None:
         which, *rest = arguments
         host = ("--host", "127.0.0.1")
@@ -156,6 +174,7 @@ class Spark(Processes):
         java = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} '-Djava.io.tmpdir={self._temporary}'"
         environment = {
             "SPARK_HOME": str(home),
+            "SPARK_CONF_DIR": str(self._settings),
             "SPARK_LOCAL_DIRS": str(self._temporary),
             "JAVA_TOOL_OPTIONS": java.lstrip(),
             "SPARK_LOCAL_IP": "127.0.0.1",
