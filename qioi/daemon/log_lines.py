@@ -11,12 +11,22 @@ import os
 from collections.abc import Mapping
 from typing import TextIO
 
+from qioi.model.names import printable
+
 #: The priorities of syslog(3), by the lowest logging level of each.
 PRIORITY_ERROR = "<3>"
 PRIORITIES = ((logging.ERROR, PRIORITY_ERROR), (logging.WARNING, "<4>"), (logging.INFO, "<6>"), (logging.NOTSET, "<7>"))
 
 
-class JournalFormatter(logging.Formatter):
+class LineFormatter(logging.Formatter):
+    """Makes all lines of a record fit for a terminal: any user may put escape sequences into a group's name."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record."""
+        return "\n".join(printable(line) for line in super().format(record).splitlines())
+
+
+class JournalFormatter(LineFormatter):
     """Puts the priority before each line, also before those of a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -31,7 +41,7 @@ def prepare(stream: TextIO, level: int, environment: Mapping[str, str] = os.envi
     if is_journal(stream, environment):
         handler.setFormatter(JournalFormatter("%(message)s"))
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        handler.setFormatter(LineFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=level)
 
 

@@ -16,6 +16,7 @@ from qioi.controller.slicing import recover_slices
 from qioi.discovery.owners import EngineOwners
 from qioi.discovery.told import ToldFiles
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.model.names import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,10 @@ def recover_rest(state_dir: Path, hierarchy: Hierarchy) -> Recovery:
 
 
 def tell(recovery: Recovery, say: Callable[[str], None]) -> None:
-    """Pass a recovery's outcomes to ``say``, one line each."""
+    """Pass a recovery's outcomes to ``say``, one line each, fit for a terminal."""
     for problem in recovery.problems:
-        say(problem)
+        say(printable(problem))
     if recovery.threads:
         say(f"slices of {recovery.threads} threads: put back")
     for outcome in recovery.outcomes:
-        say(f"{outcome.path}: {outcome.result}: {outcome.message}")
+        say(printable(f"{outcome.path}: {outcome.result}: {outcome.message}"))

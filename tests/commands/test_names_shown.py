@@ -13,6 +13,8 @@ from commit_line import commit_line
 from qioi.cli import main
 from qioi.commands import kubectl, profile
 from qioi.commands.options import plain_console
+from qioi.controller.guard.restore import Outcome, Result
+from qioi.daemon.recover import Recovery, tell
 from qioi.monitor.profile.scheduling import Account, row
 
 #: A tag, the end of one that was not begun, and the name of a picture, to rich.
@@ -51,3 +53,9 @@ def test_policies(capsys: pytest.CaptureFixture[str]) -> None:
     }
     kubectl.show([policy], plain_console(200))
     assert NAME in capsys.readouterr().out
+
+
+def test_what_was_put_back() -> None:
+    said: list[str] = []
+    tell(Recovery((Outcome("g\x1b[2J", Result.OK, 1024, "1 -> 2"),), ("journal: line \x9b1",)), said.append)
+    assert said == ["journal: line  1", "g [2J: ok: 1 -> 2"]

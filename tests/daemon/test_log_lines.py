@@ -21,6 +21,7 @@ try:
     raise ValueError("broken")
 except ValueError:
     log.exception("an error")
+log.info("group \\x1b]0;name\\x07 of a stranger")
 """
 
 
@@ -42,8 +43,8 @@ def said(*command: str, journal: bool, status: int = 0) -> list[str]:
 def test_in_the_journal_each_line_has_its_priority() -> None:
     lines = said("-c", PROGRAM, journal=True)
     assert lines[:3] == ["<6>twelve components", "<4>a foreign share", "<3>an error"]
-    assert lines[-1] == "<3>ValueError: broken"
-    assert all(line.startswith("<3>") for line in lines[2:])
+    assert lines[-2:] == ["<3>ValueError: broken", "<6>group  ]0;name  of a stranger"]
+    assert all(line.startswith("<3>") for line in lines[2:-1])
 
 
 @pytest.mark.slow
@@ -53,7 +54,10 @@ def test_why_it_does_not_start_is_an_error_there() -> None:
     assert said("-m", "qioi.cli", "run", "-c", "/nowhere", journal=False, status=1) == [f"Error: /nowhere: {nothing}"]
 
 
-@pytest.mark.parametrize(("number", "ending"), [(0, "INFO twelve components"), (1, "WARNING a foreign share")])
+@pytest.mark.parametrize(
+    ("number", "ending"),
+    [(0, "INFO twelve components"), (1, "WARNING a foreign share"), (-1, "INFO group  ]0;name  of a stranger")],
+)
 def test_elsewhere_each_has_its_time_and_level(number: int, ending: str) -> None:
     line = said("-c", PROGRAM, journal=False)[number]
     assert line.startswith("20")
