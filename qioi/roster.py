@@ -33,7 +33,7 @@ class Listing:
 
     ``owners`` are the owners of groups above components, by group. ``best_effort`` are neighbours' groups that are
     labelled so. ``complete``: every source of components has listed them once. ``left_out``: there are channels
-    beyond :data:`MAX_SEEN`, which have no policy.
+    beyond :data:`MAX_SEEN`, which have no policy. ``problems`` are those in finding components, by subject.
     """
 
     components: tuple[Component, ...]
@@ -42,6 +42,7 @@ class Listing:
     best_effort: tuple[str, ...] = ()
     complete: bool = True
     left_out: bool = False
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 class Roster(Protocol):
@@ -128,7 +129,7 @@ class FixedRoster(_MergedRoster):
 
     def problems(self) -> Mapping[str, str]:
         """Name the operator's own groups that do not exist, and say whether channels are left out."""
-        return {**self._found.problems, **unprotected(self._listing)}
+        return {**self._listing.problems, **unprotected(self._listing)}
 
 
 class FoundRoster(_MergedRoster):
@@ -155,7 +156,7 @@ class FoundRoster(_MergedRoster):
 
     def problems(self) -> Mapping[str, str]:
         """Give the discovery's problems, those of owners' records, and whether channels are left out."""
-        problems = dict(self._discovery.found().problems)
+        problems = {**self._listing.problems, **self._discovery.found().problems}
         if self._records is not None and (behind := self._records.problem()):
             problems["docker update"] = behind
         return {**problems, **unprotected(self._listing)}
@@ -189,4 +190,6 @@ def merge(config: Config, found: Found, seen: Iterable[str]) -> Listing:
         if channel in policies and policies[channel].threshold is None and not policies[channel].auto:
             policies[channel] = replace(policies[channel], threshold=threshold)
     left_out = len(others) > MAX_SEEN
-    return Listing(joined.components, policies, found.owners, found.best_effort, found.complete, left_out)
+    return Listing(
+        joined.components, policies, found.owners, found.best_effort, found.complete, left_out, joined.problems
+    )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import Protocol
 
-from qioi.model import Component, Owner
+from qioi.model import Component, Owner, Role, groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class Together:
 
 
 def join(parts: Iterable[Found]) -> Found:
-    """Keep each control group once, and give each component a name of its own."""
+    """Keep each control group once, and give each component a name of its own. A client holds no other component."""
     by_name: dict[str, Component] = {}
-    groups: set[str] = set()
+    taken: set[str] = set()
     thresholds: dict[str, float] = {}
     problems: dict[str, str] = {}
     owners: dict[str, Owner] = {}
@@ -86,9 +86,9 @@ def join(parts: Iterable[Found]) -> Found:
     complete = True
     for part in parts:
         for component in part.components:
-            if component.cgroup in groups:
+            if component.cgroup in taken:
                 continue
-            groups.add(component.cgroup)
+            taken.add(component.cgroup)
             name = free_name(component, by_name)
             by_name[name] = replace(component, name=name)
         for channel, threshold in part.thresholds.items():
@@ -97,7 +97,16 @@ def join(parts: Iterable[Found]) -> Found:
         owners.update(part.owners)
         best_effort.update(dict.fromkeys(part.best_effort))
         complete = complete and part.complete
-    return Found(tuple(by_name.values()), thresholds, problems, owners, tuple(best_effort), complete)
+    holders = set(holding(by_name.values()))
+    problems.update({f"client {name}": "other components are in its group: it is none" for name in sorted(holders)})
+    components = tuple(one for one in by_name.values() if one.name not in holders)
+    return Found(components, thresholds, problems, owners, tuple(best_effort), complete)
+
+
+def holding(components: Collection[Component]) -> Iterator[str]:
+    """Name the clients in whose groups others than clients are: what a client uses is nobody's wait."""
+    above = {group for one in components if one.role is not Role.CLIENT for group in groups.chain(one.cgroup)[1:]}
+    return (one.name for one in components if one.role is Role.CLIENT and one.cgroup in above)
 
 
 def free_name(component: Component, taken: Mapping[str, Component]) -> str:

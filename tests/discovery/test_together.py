@@ -96,3 +96,12 @@ def test_a_name_that_is_made_takes_no_component_its_own() -> None:
     components = (Component("p@02", Role.PEER, "a"), Component("p", Role.PEER, "01"), Component("p", Role.PEER, "02"))
     found = join([Found(components)])
     assert [(one.name, one.cgroup) for one in found.components] == [("p@02", "a"), ("p", "01"), ("p@02-2", "02")]
+
+
+def test_a_client_in_whose_group_the_ledger_is_is_none() -> None:
+    """A pattern of the operator's own groups that fits the ledger's parent took its share away, again and again."""
+    peer, load = Component("p", Role.PEER, "ledger/p"), Component("one", Role.CLIENT, "load/one")
+    parents = [Component(name, Role.CLIENT, name) for name in ("ledger", "load")]
+    found = join([Found((peer,)), Found((*parents, load))])
+    assert found.components == (peer, parents[1], load)
+    assert found.problems == {"client ledger": "other components are in its group: it is none"}
