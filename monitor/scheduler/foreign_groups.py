@@ -20,7 +20,7 @@ from pathlib import Path
 from qioi.kernel.cpu_accounts import CpuAccounts
 from qioi.kernel.files import NUMBER, KernelFiles
 from qioi.model import Foreigner
-from qioi.model.groups import parent_of
+from qioi.model.groups import ROOT, parent_of
 
 #: Seconds between two looks at all groups.
 EVERY = 1.0
@@ -130,7 +130,7 @@ class ForeignGroups:
                 continue
             own = self._cores.get(parent, 0.0) - beside[parent] - sum(self._cores.get(one, 0.0) for one in ours)
             if own >= LEAST:
-                found.append(Foreigner(parent or "/", own))
+                found.append(Foreigner(parent or ROOT, own))
         return tuple(sorted(found, key=lambda one: one.cores, reverse=True)[:NAMED])
 
     def _explain(self, group: str, depth: int) -> Iterable[Foreigner]:

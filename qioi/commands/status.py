@@ -22,6 +22,7 @@ from qioi.commands.options import (
     table_option,
 )
 from qioi.commands.values import milliseconds, shown
+from qioi.model.groups import ROOT
 from qioi.model.names import few, printable
 from qioi.show.footnotes import footnotes, raised_above
 from qioi.show.http import UnreachableError
@@ -126,7 +127,9 @@ def surroundings(document: dict[str, Any]) -> Iterator[str]:
         yield f"Host: {host['idle']:.0%} idle, {host['foreign']:.0%} used by others than the ledger"
     if document.get("foreigners"):
         groups = ", ".join(f"{one['group']} {one['cores']:.2f} CPUs" for one in document["foreigners"])
-        yield f"Foreign work: {groups}; `qioi mine GROUP` says that one is yours"
+        named = any(one["group"] != ROOT for one in document["foreigners"])
+        hint = "; `qioi mine GROUP` says that one is yours" if named else ""
+        yield f"Foreign work: {groups}{hint}"
     if document["kubernetes"]:
         cluster = document["kubernetes"]
         yield f"Kubernetes node {cluster['node']}; actuator {cluster['actuator']}"

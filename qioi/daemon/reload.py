@@ -92,9 +92,10 @@ class Reloader:
         config = self._until_restart(config)
         after = self._daemon.adopt(config, before)
         self.config = config
-        log.info("reloaded %s: %s", config.file, summary(after))
         state = replace(state, loaded=time.time(), reloads=state.reloads + 1, problems=(), at_next_start=waiting)
-        return replace(after, configuration=state)
+        after = replace(after, configuration=state)
+        log.info("reloaded %s: %s", config.file, summary(after))
+        return after
 
     def _until_restart(self, config: Config) -> Config:
         """Give a configuration with the keys that take effect only at a start as they were at this daemon's."""

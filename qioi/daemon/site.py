@@ -104,10 +104,16 @@ def lacking(config: Config, hierarchy: Hierarchy, access: Access) -> Iterator[La
         except CgroupError as error:
             gone = isinstance(error, CgroupGoneError)
             yield Lack(name, f"{where}: cgroup: {error}: accepted is a group that exists", gone)
-        if component.log and not os.access(component.log, os.R_OK):
-            # Path.exists() would raise where this user may not look.
-            why = "no right to read" if os.access(component.log, os.F_OK) else "no such file, or no right to look"
+        if component.log and (why := unreadable(component.log)):
             yield Lack(name, f"{where}: log: {component.log}: {why}: accepted is a readable file")
+
+
+def unreadable(log: str) -> str | None:
+    """Say why a log cannot be followed, if it cannot."""
+    if os.access(log, os.R_OK):
+        return None if Path(log).is_file() else "no regular file"
+    # Path.exists() would raise where this user may not look.
+    return "no right to read" if os.access(log, os.F_OK) else "no such file, or no right to look"
 
 
 def unwritable(hierarchy: Hierarchy, path: str) -> str | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+#: What the mount's own group is called where it is shown.
+ROOT = "/"
+
 
 def chain(group: str) -> tuple[str, ...]:
     """Give a group and those above it, from the inside out, without the mount's own."""

@@ -47,11 +47,15 @@ def describe(path: Path, error: Mapping[str, Any], model: type[BaseModel]) -> st
         return f"{path}: {key}: unknown key: accepted are {', '.join(known_keys(model, location[:-1]))}"
     if error["type"] == "missing":
         return f"{path}: {key}: missing"
+    if error["type"] == "invalid_key":
+        return f"{path}: {key}: a key that is no text: accepted are texts, in quotes where YAML reads another value"
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    if error["type"] == "float_type":
+        message = "a number, without quotes (YAML takes 1e3 for a text)"
     if isinstance(error["input"], dict) and error["type"] == "value_error":  # about several keys: it names them
         return f"{path}: {key}: {message}"
     if error["type"] in ("model_type", "dict_type"):
-        message = f"{MAPPING}, {{}} for none" if error["input"] is None else MAPPING
+        message = f"{MAPPING}, {{}} for one without keys" if error["input"] is None else MAPPING
     message = message if message.startswith("accepted") else f"accepted is {message}"
     return f"{path}: {key}: {shorten(error['input'])}: {message}"
 

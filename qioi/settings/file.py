@@ -56,7 +56,7 @@ def owed(value: object) -> float | str:
     if value == AUTO:
         return AUTO
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise ValueError(f"accepted is greater than 0 (transactions per second), or {AUTO}")
+        raise ValueError(f"accepted is a number greater than 0 (transactions per second), or {AUTO}")
     return float(value)
 
 
@@ -140,7 +140,7 @@ def switched_off(value: object) -> object:
 def said(value: object) -> object:
     """Refuse a section's name with nothing behind it: its writer meant to have that section."""
     if value is None:
-        raise ValueError(f"accepted is {MAPPING}, {{}} for none")
+        raise ValueError(f"accepted is {MAPPING}, {{}} for one without keys")
     return value
 
 

@@ -6,7 +6,6 @@ The shape of a document is judged before values are made of it.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from typing import Any
 
 import yaml
@@ -76,8 +75,8 @@ def measure(node: yaml.Node, known: dict[int, tuple[int, int] | None]) -> tuple[
             raise refusal(node, "an alias stands within what it names")
         return its
     known[id(node)] = None
-    if (twice := repeated(node)) is not None:
-        raise refusal(node, f"key {twice!r} stands twice")
+    if (again := repeated(node)) is not None:
+        raise refusal(again, f"key {again.value!r} stands twice")
     values, levels = 1, 0
     for inner in parts(node):
         its = measure(inner, known)
@@ -95,11 +94,16 @@ def parts(node: yaml.Node) -> list[yaml.Node]:
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
-def repeated(node: yaml.Node) -> str | None:
-    """Find a key of a mapping that stands twice in it."""
+def repeated(node: yaml.Node) -> yaml.ScalarNode | None:
+    """Find a key of a mapping that stands in it before."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    keys = Counter(key.value for key, _ in pairs if isinstance(key, yaml.ScalarNode))
-    return next((key for key, count in keys.items() if count > 1), None)
+    known: set[str] = set()
+    for key, _ in pairs:
+        if isinstance(key, yaml.ScalarNode):
+            if key.value in known:
+                return key
+            known.add(key.value)
+    return None
 
 
 def refusal(node: yaml.Node, problem: str) -> yaml.MarkedYAMLError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from qioi.controller.levels.placement import Placement
@@ -19,12 +19,17 @@ NAMED = 8
 ACCEPTED = 20
 
 
+def accepted(names: Iterable[str]) -> str:
+    """List what is watched, for somebody who named what is not."""
+    return few(names, ACCEPTED) or "none: nothing is watched"
+
+
 def explain(snapshot: Snapshot, name: str, hierarchy: Hierarchy) -> Explanation:
     """Explain the last decision about a component; KeyError says which names are accepted."""
     state = next((one for one in snapshot.components if one.name == name), None)
     if state is None:
-        known = few((one.name for one in snapshot.components), ACCEPTED)
-        raise KeyError(f"component {name!r}: not watched: accepted are {known or 'none: nothing is watched'}")
+        known = accepted(one.name for one in snapshot.components)
+        raise KeyError(f"component {name!r}: not watched: accepted are {known}")
     channel = next((one for one in snapshot.channels if one.name == state.channel), None)
     return Explanation(
         component=state.name,

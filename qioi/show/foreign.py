@@ -13,7 +13,7 @@ import psutil
 
 from qioi.kernel.hierarchy import Hierarchy
 from qioi.kernel.patterns import fitting
-from qioi.model.groups import chain
+from qioi.model.groups import ROOT, chain
 from qioi.model.names import in_one_line
 from qioi.show.snapshot import Snapshot
 
@@ -60,6 +60,8 @@ def pids_in(folder: Path) -> list[int]:
 
 def why_not_mine(group: str, snapshot: Snapshot, hierarchy: Hierarchy) -> str | None:
     """Say why a group cannot be called the operator's own; ``None`` where it can."""
+    if group == ROOT:
+        return "what runs in no group of its own cannot be told apart"
     if not group or {"", ".", ".."} & set(group.split("/")) or not hierarchy.folder(group).is_dir():
         return "no such control group"
     for one in snapshot.components:

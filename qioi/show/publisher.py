@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from qioi.controller.laws.thresholds import AUTO
 from qioi.kernel.hierarchy import Hierarchy
+from qioi.model.groups import ROOT
 from qioi.model.names import few
-from qioi.show.explain import ACCEPTED, explain
+from qioi.show.explain import ACCEPTED, accepted, explain
 from qioi.show.footnotes import trouble
 from qioi.show.foreign import why_not_mine
 from qioi.show.http import TEXT, Query, RefusedError, Routes, StalledError, is_loopback
@@ -122,7 +123,7 @@ class Publisher:
     def _order(self, query: Query) -> bytes:
         channel, known = query.get("channel", ""), [one.name for one in self._snapshot.channels]
         if channel not in known:
-            raise RefusedError(f"channel {channel!r}: not watched: accepted are {few(known, ACCEPTED)}")
+            raise RefusedError(f"channel {channel!r}: not watched: accepted are {accepted(known)}")
         try:
             value = parse_threshold(query.get("tps", ""))
         except ValueError as error:
@@ -135,9 +136,10 @@ class Publisher:
     def _mine(self, query: Query) -> bytes:
         """Take a foreign group for the operator's own."""
         group = query.get("group", "")
+        group = group.strip("/") or group  # as /proc/PID/cgroup has it
         problem = why_not_mine(group, self._snapshot, self._hierarchy)
         if problem is not None:
-            named = few((one.group for one in self._snapshot.foreigners), ACCEPTED)
+            named = few((one.group for one in self._snapshot.foreigners if one.group != ROOT), ACCEPTED)
             such = f", such as {named}" if named else ""
             raise RefusedError(f"group {group!r}: {problem}: accepted is a foreign group{such}")
         patterns = self._orders.take_as_mine(group)
@@ -153,7 +155,7 @@ class Publisher:
     def _adopt(self, query: Query) -> bytes:
         name, known = query.get("component", ""), {one.name: one for one in self._snapshot.components}
         if name not in known:
-            raise RefusedError(f"component {name!r}: not watched: accepted are {few(known, ACCEPTED)}")
+            raise RefusedError(f"component {name!r}: not watched: accepted are {accepted(known)}")
         self._orders.take_up(name)
         if not known[name].taken and known[name].problem is None:  # a problem may be a share left alone for a pause
             nothing = "nothing to take up: none of its shares was left alone in the last period"

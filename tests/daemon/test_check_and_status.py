@@ -210,3 +210,11 @@ def test_restore_by_somebody_who_may_not_look_whether_there_is_anything(site: Si
     finally:
         os.setresuid(0, 0, 0)
     assert not ToldFiles(records).any()
+
+
+def test_a_folder_is_no_log(site: Site) -> None:
+    site.component("peer0")
+    site.components[0]["log"] = str(site.folder)
+    config = load_config(site.config())
+    (lack,) = lacking(config, *means(config))
+    assert lack.line.endswith(f"log: {site.folder}: no regular file: accepted is a readable file")

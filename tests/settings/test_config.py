@@ -51,7 +51,8 @@ def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> 
     [
         ({"period": 0}, "qioi.yaml: period: 0: accepted is greater than or equal to 0.1"),
         ({"period": 61}, "qioi.yaml: period: 61: accepted is less than or equal to 60"),
-        ({"period": "1"}, 'qioi.yaml: period: "1": accepted is a valid number'),
+        ({"period": "1"}, 'qioi.yaml: period: "1": accepted is a number, without quotes'),
+        ({1: 2}, "qioi.yaml: 1: a key that is no text: accepted are texts, in quotes where"),
         ({"period": float("nan")}, "qioi.yaml: period: NaN: accepted is"),
         ({"perid": 1}, "qioi.yaml: perid: unknown key: accepted are period, lab, components"),
         ({"actuator": "pod"}, "qioi.yaml: actuator: \"pod\": accepted is 'auto', 'libcgroup', 'files' or 'docker'"),
@@ -82,7 +83,10 @@ def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> 
             {"systemd": {"units": [{"unit": "a.service", "role": "peer", "log": "x.log"}]}},
             'qioi.yaml: systemd.units.0.log: "x.log": accepted is an absolute path',
         ),
-        ({"channels": {"red": {"threshold": 0}}}, "qioi.yaml: channels.red.threshold: 0: accepted is greater than 0"),
+        (
+            {"channels": {"red": {"threshold": 0}}},
+            "qioi.yaml: channels.red.threshold: 0: accepted is a number greater than 0",
+        ),
         ({"channels": {"red": {"threshold": float("inf")}}}, "qioi.yaml: channels.red.threshold: Infinity: accepted"),
         ({"channels": {"red": {"k": -1}}}, "qioi.yaml: channels.red.k: -1: accepted is greater than 0"),
         ({"channels": {"red": {"k": 5e9}}}, "qioi.yaml: channels.red.k: 5000000000.0: accepted is less than"),
@@ -113,8 +117,8 @@ def test_a_component_of_two_channels_makes_a_policy_for_each(tmp_path: Path) -> 
             {"channels": {"red": {"throughput": {"metric": "a_total"}}}},
             "qioi.yaml: channels.red.throughput: no component with a `metrics_url` serves it: accepted is one or more",
         ),
-        ({"docker": None}, "qioi.yaml: docker: null: accepted is a mapping of keys to values, {} for none"),
-        ({"systemd": None}, "qioi.yaml: systemd: null: accepted is a mapping of keys to values, {} for none"),
+        ({"docker": None}, "qioi.yaml: docker: null: accepted is a mapping of keys to values, {} for one without keys"),
+        ({"systemd": None}, "qioi.yaml: systemd: null: accepted is a mapping of keys to values, {} for one"),
         ({"channels": {"red": None}}, "qioi.yaml: channels.red: null: accepted is a mapping of keys to values, {} for"),
         ({"channels": []}, "qioi.yaml: channels: []: accepted is a mapping of keys to values"),
         (

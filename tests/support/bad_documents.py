@@ -51,7 +51,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "no tag": ("period: !x 1", "line 1: could not determine a constructor for the tag '!x'"),
     "of a language": ("a: !!python/object:os.system x", "line 1: could not determine a constructor"),
     "control character": ('a: *"\\e[2J"', "line 1: "),
-    "twice": ("period: 1\nperiod: 2\n", "line 1: key 'period' stands twice"),
+    "twice": ("period: 1\nperiod: 2\n", "line 2: key 'period' stands twice"),
     "twice where it is merged": ("a: &a {x: 1, x: 2}\nb: {<<: *a, x: 3}", "line 1: key 'x' stands twice"),
     "merged twice": ("a: &a {x: 1}\nb: {<<: *a, <<: *a}", "line 2: key '<<' stands twice"),
     "unfinished": ("period: [1", "line 1"),
