@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -59,7 +60,7 @@ func Listen(cfg Config) (*Server, error) {
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /version", getVersion)
 	mux.HandleFunc("GET /logspec", getSpec)
-	mux.HandleFunc("PUT /logspec", putSpec)
+	mux.HandleFunc("PUT /logspec", ofThisHost(putSpec))
 	if cfg.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -126,6 +127,19 @@ type specBody struct {
 
 func getSpec(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, specBody{Spec: Spec()})
+}
+
+// ofThisHost answers who is on the same host, or in the same pod, alone: the endpoint has neither TLS nor passwords, and every
+// line at DEBUG costs the node.
+func ofThisHost(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		from, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !from.Addr().Unmap().IsLoopback() {
+			writeJSON(w, http.StatusForbidden, map[string]string{"error": "accepted from this host's own addresses alone (127.0.0.1, ::1)"})
+			return
+		}
+		answer(w, r)
+	}
 }
 
 func putSpec(w http.ResponseWriter, r *http.Request) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -82,6 +83,22 @@ func TestLogspecIsReadAndChanged(t *testing.T) {
 		assert.Contains(t, body, "error")
 	}
 	assert.Equal(t, "gateway=debug:warn", Spec())
+}
+
+func TestNobodyElsewhereChangesWhatIsLogged(t *testing.T) {
+	before := Spec()
+	t.Cleanup(func() { require.NoError(t, SetSpec(before)) })
+	s := startServer(t, false)
+	for from, want := range map[string]int{
+		"10.0.0.7:4711": http.StatusForbidden, "[fd00::7]:4711": http.StatusForbidden, "": http.StatusForbidden,
+		"127.0.0.1:4711": http.StatusNoContent, "[::1]:4711": http.StatusNoContent, "[::ffff:127.0.0.1]:4711": http.StatusNoContent,
+	} {
+		r := httptest.NewRequest(http.MethodPut, "/logspec", strings.NewReader(`{"spec":"debug"}`))
+		r.RemoteAddr = from
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		assert.Equal(t, want, w.Code, from)
+	}
 }
 
 func TestTheVersionIsThatOfTheBuild(t *testing.T) {
