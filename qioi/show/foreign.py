@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -27,16 +28,21 @@ def folder_of(group: str, hierarchy: Hierarchy) -> Path:
 
 
 def busiest(folder: Path) -> list[str]:
-    """Name the programs in a group that have used the most CPU time, and how many processes of each there are."""
-    seconds: defaultdict[str, float] = defaultdict(float)
+    """Name the programs in a group that use the most CPU, and how many processes of each there are.
+
+    Each counts by what it has used in its whole life: one that came a minute ago does not rank behind those that have
+    been there for days.
+    """
+    now = time.time()
+    cores: defaultdict[str, float] = defaultdict(float)
     numbers: Counter[str] = Counter()
     for pid in islice(processes(folder), LOOKED_AT):
         with suppress(psutil.Error):  # it has ended meanwhile
             process = psutil.Process(pid)
             name, times = in_one_line(process.name()), process.cpu_times()
-            seconds[name] += times.user + times.system
+            cores[name] += (times.user + times.system) / max(1.0, now - process.create_time())
             numbers[name] += 1
-    names = nlargest(NAMED, seconds, key=seconds.__getitem__)
+    names = nlargest(NAMED, cores, key=cores.__getitem__)
     return [name if numbers[name] == 1 else f"{name} ({numbers[name]})" for name in names]
 
 

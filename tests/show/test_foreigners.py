@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import psutil
 import pytest
 import yaml
 from msgspec.json import decode
@@ -131,6 +135,30 @@ def test_programs_are_named_by_the_cpu_time_that_they_used(toy: ToySite, pids: l
     (folder / "cgroup.procs").write_text(f"{os.getpid()}\n")  # its own come first
     assert not busiest(folder)[0].endswith(")")
     assert busiest(folder / "gone") == []
+
+
+def test_who_came_just_now_is_named_before_who_has_been_there_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cgroup.procs").write_text("1\n2\n")
+    monkeypatch.setattr(psutil, "Process", {1: Lived("kworker", 900, 1e6), 2: Lived("compile", 20, 30)}.__getitem__)
+    assert busiest(tmp_path) == ["compile", "kworker"]
+
+
+class Lived:
+    """A process that has used so many seconds of a CPU in so many seconds."""
+
+    def __init__(self, name: str, used: float, age: float) -> None:
+        self._name, self._used, self._age = name, used, age
+
+    def name(self) -> str:
+        return self._name
+
+    def cpu_times(self) -> Any:
+        return SimpleNamespace(user=self._used, system=0.0)
+
+    def create_time(self) -> float:
+        return time.time() - self._age
 
 
 def test_a_group_that_is_removed_during_a_look_does_not_hide_the_others(
