@@ -44,6 +44,8 @@ _LOGFMT_START = re.compile(rb"\bts=\S{1,40} level=")
 _ESCAPED = re.compile(rb"\\(.)")
 _EPOCH = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:[eE]\+?\d{1,2})?", re.ASCII)
 
+#: Pairs of a logfmt line that are looked at: the encoder's own are its first, and Fabric adds a few fields.
+_MAX_PAIRS = 64
 #: Text, as far as a header's own time stamp may stand before it (a collector's prefix included).
 _MAX_PREFIX = 512
 #: The last second of year 9999: later "times" are none.
@@ -148,7 +150,10 @@ def _from_json(text: bytes) -> Record | None:
 def _from_logfmt(text: bytes) -> Record:
     pairs: dict[bytes, bytes] = {}
     position = 0
-    while (match := _LOGFMT_PAIR.match(text, position)) is not None:
+    for _ in range(_MAX_PAIRS):
+        match = _LOGFMT_PAIR.match(text, position)
+        if match is None:
+            break
         quoted = match["quoted"]
         value = match["plain"] if quoted is None else _ESCAPED.sub(rb"\1", quoted)
         pairs.setdefault(match["key"], value)  # the encoder's own keys come first, so the first one wins

@@ -11,6 +11,7 @@ from qioi.monitor.commits.agreement import AgreedThroughput
 from qioi.monitor.commits.sources import SourceState
 from qioi.monitor.commits.throughput import commit_instant
 from qioi.monitor.logs.source import LogSource
+from qioi.monitor.logs.work import Shares
 
 #: Seconds by which a line may be older than the look before the one that finds it: it lay in its writer's buffers.
 LINE_AGE = 5.0
@@ -26,6 +27,7 @@ class LogChannels:
         self._throughput = AgreedThroughput()
         self._elections: deque[LeaderChange] = deque(maxlen=MAX_ELECTIONS)
         self._read_at: float | None = None
+        self._looks = 0
         self._sources: dict[tuple[str, str, str, tuple[str, ...], bool], LogSource] = {}
         self.watch(components, channels)
 
@@ -43,13 +45,19 @@ class LogChannels:
             name, path, form, serves, orders = key
             self._sources[key] = LogSource(path, name, log_format=form, channels=serves, elections=orders)
 
-    def read(self, now: float) -> dict[str, ChannelReading]:
-        """Read on in every log, then ask every channel's window."""
+    def read(self, now: float, shares: Shares | None = None) -> dict[str, ChannelReading]:
+        """Read on in every log, then ask every channel's window. The work is shared with others that read logs."""
+        shares = shares or Shares(self.logs)
         wall = time.time()
         oldest = LINE_AGE + (0.0 if self._read_at is None else max(0.0, now - self._read_at))
         self._read_at = now
-        for source in self._sources.values():
-            for gap, events in source.parts():
+        self._looks += 1
+        turn = deque(self._sources.values())
+        turn.rotate(self._looks)  # who comes first has the most work left over
+        for source in turn:
+            parts = source.parts(shares.next)
+            shares.take(source.work)
+            for gap, events in parts:
                 if gap:
                     self._throughput.skipped(source.component, gap)
                 for event in events:
@@ -58,6 +66,11 @@ class LogChannels:
                     else:
                         self._elections.append(event)
         return {channel: self._throughput.reading(channel, now) for channel in self._channels}
+
+    @property
+    def logs(self) -> int:
+        """How many logs are followed."""
+        return len(self._sources)
 
     def elections(self) -> list[LeaderChange]:
         """Give the Raft leader changes that were logged since the call before."""

@@ -31,6 +31,8 @@ from qioi.monitor.logs.complaints import Complaints
 from qioi.monitor.logs.line_cutter import MAX_LINE
 
 _READ_SIZE = 64 * 1024
+#: Bytes that one look reads at most.
+MAX_READ = 4 * 1024 * 1024
 #: Bytes that a busy log's pipe may hold: on a full host journalctl fills it once in a period. Others keep the 64 KB of
 #: any pipe. A user's pipes hold 64 MB together where CAP_SYS_RESOURCE is missing, as under the unit, and those made
 #: beyond that hold 8 KB (pipe(7), pipe-user-pages-soft).
@@ -77,7 +79,7 @@ class JournalTail:
         counters: SourceCounters | None = None,
         *,
         max_line: int = MAX_LINE,
-        max_read: int = 4 * 1024 * 1024,
+        max_read: int = MAX_READ,
     ) -> None:
         self.path = unit
         self.counters = counters if counters is not None else SourceCounters()
@@ -88,7 +90,8 @@ class JournalTail:
         #: Bytes that were passed over before what the last look has read.
         self.gap = 0
         self._behind = 0  # looks in a row
-        self._max_read = max_read
+        self._most = max_read
+        self._max_read = max_read  # of the present look
         self._entries = ExportReader(self.counters, max_line)
         self._complaints = Complaints(f"journal of {unit}: journalctl")
         self._process: subprocess.Popen[bytes] | None = None
@@ -103,8 +106,9 @@ class JournalTail:
         """The bytes that were passed over, by the number of the last look's block that they stood before."""
         return {0: self.gap} if self.gap else {}
 
-    def poll(self) -> list[bytes]:
-        """Read what is new: blocks of complete lines, each line ending in a line feed."""
+    def poll(self, most: int = MAX_READ) -> list[bytes]:
+        """Read what is new, ``most`` bytes of it: blocks of complete lines, each line ending in a line feed."""
+        self._max_read = min(most, self._most)
         self.gap = 0
         if self._ending:
             self._ending = [process for process in self._ending if process.poll() is None]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from qioi.monitor.commits.counters import SourceCounters
+from qioi.monitor.commits.counters import Skip, SourceCounters
 from qioi.monitor.commits.parser import CommitParser, Event
 from qioi.monitor.logs.journald import JournalTail
 from qioi.monitor.logs.tail import FileTail
+from qioi.monitor.logs.work import MOST, SEARCHED, Effort, Part
 from qioi.monitor.logs.wrappers import CriUnwrapper, DockerUnwrapper, LogFormat, Unwrapper
 
 
@@ -64,6 +65,10 @@ class LogSource:
     ) -> None:
         self.component = component
         self.counters = SourceCounters()
+        #: What the last look took, in the unit of :mod:`qioi.monitor.logs.work`.
+        self.work = 0
+        self._has_passed = False  # over lines that were too many for the last look
+        self._effort = Effort(log_format in (LogFormat.DOCKER, LogFormat.CRI), elections)
         self._reader = LineReader(component, log_format, channels, self.counters, elections)
         self._tail: FileTail | JournalTail
         if log_format == LogFormat.JOURNALD:
@@ -79,7 +84,7 @@ class LogSource:
     @property
     def backlog(self) -> bool:
         """Whether the last look left something unread: the writer is faster than the bound on one look."""
-        return self._tail.backlog
+        return self._tail.backlog or self._has_passed
 
     @property
     def problem(self) -> str | None:
@@ -90,12 +95,21 @@ class LogSource:
         """Say what happened since the last look, in the order of the log."""
         return [event for _, events in self.parts() for event in events]
 
-    def parts(self) -> list[tuple[int, list[Event]]]:
-        """Say it with what was not read: bytes that were passed over or lost, and the events that stood behind them."""
-        blocks, gaps = self._tail.poll(), self._tail.gaps
+    def parts(self, most: int = MOST) -> list[tuple[int, list[Event]]]:
+        """Say it with what was not read: bytes that were passed over or lost, and the events that stood behind them.
+
+        It takes as much work as ``most`` says, of which half may go into bytes that nothing is found in.
+        """
+        blocks, gaps = self._tail.poll(max(1, most // 2) * SEARCHED), self._tail.gaps
         if len(blocks) in gaps:  # behind all that was read
             blocks.append(b"")
-        return [(gap := gaps.get(place, 0), self._read(block, gap)) for place, block in enumerate(blocks)]
+        parts: list[Part] = [(gaps.get(place, 0), block) for place, block in enumerate(blocks)]
+        parts, passed, self.work = self._effort.newest(parts, most)
+        self._has_passed = passed > 0
+        if passed:
+            self.counters.skipped_bytes += passed
+            self.counters.skip(Skip.BACKLOG)
+        return [(gap, self._read(block, gap)) for gap, block in parts]
 
     def _read(self, block: bytes, gap: int) -> list[Event]:
         if gap:

@@ -14,7 +14,8 @@ It starts at the end and from then on hands out every line once, whatever happen
 - *deleted, and perhaps back later*: what the deleted file still gets is read while it is open.
 
 Memory is bounded: at most ``max_read`` bytes per look (``backlog`` says that more waits) and ``max_line`` bytes of an
-unfinished line; of a longer one the rest is skipped and counted. File descriptors are bounded by ``_MAX_OPEN``.
+unfinished line; of a longer one the rest is skipped and counted. File descriptors are bounded by ``_MAX_OPEN``. A look
+may be given fewer bytes; what may wait is then as many looks' worth.
 
 The lag is bounded: where more than ``max_backlog`` bytes wait, all but the last ``max_read`` are passed over, and
 ``gaps`` says how many, and where (a peer at DEBUG writes ten times what is read of it).
@@ -76,23 +77,23 @@ class FileTail:
         self._deleted = False  # by the last look
         self._follow_name()
 
-    def poll(self) -> list[bytes]:
-        """Read what is new: blocks of complete lines, each line ending in a line feed."""
+    def poll(self, most: int = MAX_READ) -> list[bytes]:
+        """Read what is new, ``most`` bytes of it: blocks of complete lines, each line ending in a line feed."""
         blocks: list[bytes] = []
-        budget = self._max_read
+        budget = most = min(most, self._max_read)
         self.problem = None
         self._deleted = False
         self.gaps = {}
         self._miss(self._lost, blocks)
         self._lost = 0
-        self._pass_over(blocks)
+        self._pass_over(blocks, most)
         budget = self._drain(blocks, budget)
         if self._name_points_elsewhere():
             # The old file may have grown between its last read and the rename.
             budget = self._drain(blocks, budget)
             self._follow_name()
             if budget > 0:
-                self._pass_over(blocks)
+                self._pass_over(blocks, most)
                 budget = self._drain(blocks, budget)
         self.backlog = budget <= 0 or self.gap > 0
         self._let_go(blocks)
@@ -127,13 +128,13 @@ class FileTail:
         if size:
             self.gaps[len(blocks)] = self.gaps.get(len(blocks), 0) + size
 
-    def _pass_over(self, blocks: list[bytes]) -> None:
+    def _pass_over(self, blocks: list[bytes], most: int) -> None:
         """Where too much waits, go on near the end: what is read now tells how the channel is doing now."""
         waiting = [(file, self._waits(file)) for file in self._files]
         waits = sum(waits for _, waits in waiting)
-        if waits <= self._max_backlog:
+        if waits <= self._max_backlog * most // self._max_read:
             return
-        excess = waits - self._max_read
+        excess = waits - most
         self._miss(excess, blocks)
         self.counters.skipped_bytes += excess
         self.counters.skip(Skip.BACKLOG)

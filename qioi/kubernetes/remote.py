@@ -11,6 +11,7 @@ watch that goes on does a report come when it is made. Until then the report bef
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
@@ -20,8 +21,9 @@ from qioi.kubernetes.policies import Judged
 from qioi.kubernetes.policy_watch import Looks
 from qioi.kubernetes.reports import ALIVE, IDLE, RENEW
 from qioi.model import ChannelReading, Component, LeaderChange, Role
-from qioi.monitor.commits.sources import Channels, SourceState
+from qioi.monitor.commits.sources import SourceState
 from qioi.monitor.logs.component_logs import LogChannels
+from qioi.monitor.logs.work import Shares
 
 #: Seconds for which a report counts as new: until its renewal is overdue, plus the writers' least pause.
 FRESH = RENEW + 5.0
@@ -125,7 +127,8 @@ class ClusterChannels:
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
-        self._namespaces: dict[str, Channels] = {}
+        self._namespaces: dict[str, LogChannels] = {}
+        self._looks = 0
         self._keys: tuple[str, ...] = ()
         self._local: frozenset[str] = frozenset()
 
@@ -154,8 +157,12 @@ class ClusterChannels:
     def read(self, now: float) -> dict[str, ChannelReading]:
         """Read on in every log; choose between logs and reports by channel. One that neither tells of is left out."""
         readings: dict[str, ChannelReading] = {}
-        for namespace, channels in self._namespaces.items():
-            for name, reading in channels.read(now).items():
+        shares = Shares(sum(channels.logs for channels in self._namespaces.values()))
+        self._looks += 1
+        turn = deque(self._namespaces.items())
+        turn.rotate(self._looks)
+        for namespace, channels in turn:
+            for name, reading in channels.read(now, shares).items():
                 key = f"{namespace}/{name}"
                 readings[key] = replace(reading, channel=key)
         for key in self._keys:
