@@ -2,7 +2,8 @@
 
 from qioi.monitor.commits.counters import Skip, SourceCounters
 from qioi.monitor.commits.parser import CommitParser, Event
-from qioi.monitor.commits.throughput import DEFAULT_WINDOW, Throughput, commit_instant
+from qioi.monitor.commits.throughput import DEFAULT_WINDOW, Throughput
+from qioi.monitor.logs.component_logs import commit_instant
 from qioi.monitor.logs.source import LineReader, LogSource
 from qioi.monitor.logs.tail import FileTail
 from qioi.monitor.logs.wrappers import LogFormat, detect_format

@@ -161,6 +161,18 @@ class AgreedThroughput:
         if meter is not None:
             meter.skipped(peer, size)
 
+    def prune(self, now: float) -> None:
+        """Forget what no window needs any more, of all channels; once a period.
+
+        A window of an organisation that is silent ends at its last commit, as long ago as the newest one is now.
+        """
+        for name, channel in self._channels.items():
+            newest = max(channel.heard.values())
+            for its, heard in channel.heard.items():
+                self._meters[its].prune(name, now - (newest - heard))
+        for meter in self._meters.values():
+            meter.bound()
+
     def reading(self, name: str, now: float) -> ChannelReading:
         """Say what the window that ends now shows."""
         channel = self._channels.get(name)

@@ -3,9 +3,9 @@
 N counts a channel's committed transactions; a block counts once, however many peers report it.
 
 **Which clock.** Time is an argument here. For a replay it is the lines' own time. Live it is the monotonic clock,
-which no clock step moves: :func:`commit_instant` turns a line's time into it by the line's age, and accepts that age
-only within bounds, so that neither a step nor a forged stamp moves a commit to more than a few seconds before the last
-look.
+which no clock step moves: :func:`~qioi.monitor.logs.component_logs.commit_instant` turns a line's time into it by the
+line's age, and accepts that age only within bounds, so that neither a step nor a forged stamp moves a commit to more
+than a few seconds before the last look.
 
 **Which interval.** Blocks come in bursts up to BatchTimeout (2 s) apart, so counting what falls between two fixed
 instants would flicker by a whole block. ti and tj are therefore instants of commits: ti the last one before the window
@@ -44,7 +44,7 @@ DEFAULT_WINDOW = 6.0
 PEER_EXPIRY = 86_400.0
 #: Blocks in a row after which a jump is no longer taken back.
 _SETTLED = 16
-#: Commits kept per channel; beyond it the two oldest become one.
+#: Commits kept, of all channels together from one period to the next; beyond it a channel's oldest become one.
 _MAX_EVENTS = 50_000
 #: Bytes of a log in which there is no more than one commit line.
 _LINE = 100
@@ -55,17 +55,6 @@ _ALIKE = 16
 #: Channels that one peer may be the first to name, beside those that are expected: a peer that invents channels leaves
 #: room for other peers'.
 MAX_OF_A_PEER = 100
-
-
-def commit_instant(line_time: float | None, arrival: float, wall: float, max_age: float) -> float:
-    """Place a live commit on the monotonic clock.
-
-    ``arrival`` and ``wall`` are the monotonic and the wall clock when the line was read; it may be ``max_age`` seconds
-    old then. The line's own stamp is finer than the period of reading; where its age is impossible (the clock was
-    stepped, the line lay in a backlog, the stamp is forged or missing), the time of arrival stands in.
-    """
-    age = wall - line_time if line_time is not None else 0.0
-    return arrival - age if 0.0 <= age <= max_age else arrival
 
 
 @dataclass(slots=True, order=True)
@@ -113,11 +102,20 @@ class _Channel:
     recent: dict[int, _Event] = field(default_factory=dict)
     #: Those that stand for blocks which nobody was seen to report, by the last block; blocks ascend here, too.
     guesses: dict[int, _Event] = field(default_factory=dict)
+    #: Most events since the two were made anew: what is deleted from a dictionary keeps its room.
+    most: int = 0
 
-    def drop(self, block: int) -> None:
-        """Forget which event a block is."""
-        self.recent.pop(block, None)
-        self.guesses.pop(block, None)
+    def drop_oldest(self, count: int) -> int:
+        """Forget so many events; give the transactions in them."""
+        self.most = max(self.most, len(self.events))
+        oldest = self.events[:count]
+        for event in oldest:
+            self.recent.pop(event.block, None)
+            self.guesses.pop(event.block, None)
+        del self.events[:count]
+        if 4 * len(self.events) < self.most:
+            self.recent, self.guesses, self.most = dict(self.recent), dict(self.guesses), len(self.events)
+        return sum(event.transactions for event in oldest)
 
 
 class Throughput:
@@ -212,6 +210,23 @@ class Throughput:
         window = channel.interval.window
         tps = _rate(channel.events, now, window) if now - channel.since >= window else None
         return ChannelReading(name, tps, age, channel.front, channel.total, interval=channel.interval.seconds)
+
+    def prune(self, name: str, now: float) -> None:
+        """Forget what lies before the window that ends now, also of a channel that nobody asks for."""
+        channel = self._channels[name]
+        events = channel.events
+        if len(events) > _KEPT and events[1].time <= now - channel.interval.window:  # else there is nothing to forget
+            self._prune(channel, now)
+
+    def bound(self) -> None:
+        """Keep no more events than one log may have kept: the channels with the most give theirs up."""
+        left = _MAX_EVENTS
+        if sum(len(channel.events) for channel in self._channels.values()) <= left:
+            return
+        channels = sorted(self._channels.values(), key=lambda one: len(one.events))
+        for number, channel in enumerate(channels):
+            _keep(channel, max(1, left // (len(channels) - number)))
+            left -= len(channel.events)
 
     # The front
 
@@ -333,13 +348,15 @@ class Throughput:
         keep = bisect_right(channel.events, now - channel.interval.window, key=_time) - 1
         keep = min(keep, len(channel.events) - _KEPT)
         if keep > 0:
-            for old in channel.events[:keep]:
-                channel.drop(old.block)
-            del channel.events[:keep]
-        if len(channel.events) > _MAX_EVENTS:
-            first = channel.events.pop(0)
-            channel.drop(first.block)
-            channel.events[0].transactions += first.transactions
+            channel.drop_oldest(keep)
+        _keep(channel, _MAX_EVENTS)
+
+
+def _keep(channel: _Channel, most: int) -> None:
+    """Have a channel's oldest events become one, where there are more."""
+    if len(channel.events) > most:
+        merged = channel.drop_oldest(len(channel.events) - most)
+        channel.events[0].transactions += merged
 
 
 def _rate(events: list[_Event], now: float, window: float) -> float:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from qioi.model import ChannelReading, Commit, Component, LeaderChange, Role
 from qioi.monitor.commits.agreement import AgreedThroughput
 from qioi.monitor.commits.sources import SourceState
-from qioi.monitor.commits.throughput import commit_instant
 from qioi.monitor.logs.source import LogSource
 from qioi.monitor.logs.work import Shares
 
@@ -17,6 +16,17 @@ from qioi.monitor.logs.work import Shares
 LINE_AGE = 5.0
 #: Leader changes that are kept between two periods; a log may be forged, so there is a bound.
 MAX_ELECTIONS = 256
+
+
+def commit_instant(line_time: float | None, arrival: float, wall: float, max_age: float) -> float:
+    """Place a live commit on the monotonic clock.
+
+    ``arrival`` and ``wall`` are the monotonic and the wall clock when the line was read; it may be ``max_age`` seconds
+    old then. The line's own stamp is finer than the period of reading; where its age is impossible (the clock was
+    stepped, the line lay in a backlog, the stamp is forged or missing), the time of arrival stands in.
+    """
+    age = wall - line_time if line_time is not None else 0.0
+    return arrival - age if 0.0 <= age <= max_age else arrival
 
 
 class LogChannels:
@@ -65,6 +75,7 @@ class LogChannels:
                         self._throughput.observe(event, commit_instant(event.time, now, wall, oldest))
                     else:
                         self._elections.append(event)
+        self._throughput.prune(now)
         return {channel: self._throughput.reading(channel, now) for channel in self._channels}
 
     @property
