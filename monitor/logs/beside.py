@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
+from itertools import islice
 
 #: How many numbered files, or copies, of a log are looked for.
 MAX_NUMBERED = 20
+#: Entries of a log's folder that are looked through, and those of its name that are asked when they changed: who may
+#: write there decides how many there are.
+MAX_ENTRIES, MAX_ASKED = 10_000, 1000
 #: Nanoseconds that a rotation takes at most, from the first file that it renames or deletes to the last.
 _ROTATION = 20_000_000
 
@@ -17,10 +21,11 @@ def newest_beside(path: str) -> list[str]:
     folder, name = os.path.split(path)
     found = []
     with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
-        for entry in entries:
-            if entry.name != name and entry.name.startswith(name.partition(".")[0]):
-                with contextlib.suppress(OSError):  # it went meanwhile
-                    found.append((entry.stat().st_mtime_ns, entry.path))
+        stem = name.partition(".")[0]
+        alike = (one for one in islice(entries, MAX_ENTRIES) if one.name != name and one.name.startswith(stem))
+        for entry in islice(alike, MAX_ASKED):
+            with contextlib.suppress(OSError):  # it went meanwhile
+                found.append((entry.stat().st_mtime_ns, entry.path))
     return [path for _, path in heapq.nlargest(MAX_NUMBERED, found)]
 
 
