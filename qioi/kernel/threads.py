@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 
 from qioi.kernel.files import is_gone
@@ -12,6 +14,9 @@ from qioi.kernel.files import is_gone
 _CHUNK = 65_536
 #: Levels of control groups below a component's that are read (systemd in a container makes some).
 MAX_DEPTH = 4
+#: Groups below a component's that are read, those nearest to it first. A component may make as many as it likes, and
+#: each takes some 20 us; systemd makes about a hundred.
+MAX_BELOW = 1000
 
 
 def list_name(path: Path) -> str:
@@ -23,18 +28,37 @@ def list_name(path: Path) -> str:
 
 
 def list_threads(folder: str, name: str, depth: int = MAX_DEPTH) -> set[bytes]:
-    """List the threads of a group and of those below it, by plain system calls. OSError: it is gone."""
+    """List the threads of a group and of those below it, by plain system calls. OSError: it is gone.
+
+    Those in more than :data:`MAX_BELOW` groups below it are left out.
+    """
     threads = set(_read_all(f"{folder}/{name}").split())
-    # A directory's link count is two and one for each directory in it: most groups have none, and one call tells.
-    if depth and os.stat(folder).st_nlink > 2:  # noqa: PTH116
-        with os.scandir(folder) as entries:
-            for below in [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]:
-                try:
-                    threads |= list_threads(below, name, depth - 1)
-                except OSError as error:
-                    if not is_gone(error):  # one that went meanwhile has none
-                        raise
+    level, room = [folder], MAX_BELOW
+    for _ in range(depth):
+        level = list(islice(_below(level), room))
+        if not level:
+            break
+        room -= len(level)
+        for group in level:
+            try:
+                threads.update(_read_all(f"{group}/{name}").split())
+            except OSError as error:
+                if not is_gone(error):  # one that went meanwhile has none
+                    raise
     return threads
+
+
+def _below(groups: Iterable[str]) -> Iterator[str]:
+    """Give the groups directly below some; one that went meanwhile has none."""
+    for group in groups:
+        try:
+            # A directory's link count is two and one for each directory in it: most have none, and one call tells.
+            if os.stat(group).st_nlink > 2:  # noqa: PTH116
+                with os.scandir(group) as entries:
+                    yield from (entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError as error:
+            if not is_gone(error):
+                raise
 
 
 def _read_all(file: str) -> bytes:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from qioi.kernel import threads as listing
 from qioi.kernel.threads import list_threads, threads_now, threads_of
 
 
@@ -37,3 +38,16 @@ def test_a_group_that_cannot_be_listed_now_is_not_one_without_threads(tmp_path: 
 
 def test_many_threads_are_read_to_the_end(tmp_path: Path) -> None:
     assert len(threads_now(group(tmp_path / "g", "".join(f"{tid}\n" for tid in range(30_000))))) == 30_000
+
+
+def test_no_more_groups_below_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nearest count first, whatever is made below them."""
+    monkeypatch.setattr(listing, "MAX_BELOW", 3)
+    outer = group(tmp_path / "g", "0\n")
+    for name in ("a", "b"):
+        group(outer / name, f"{name}\n")
+        for number in range(5):
+            group(outer / name / f"h{number}", f"{name}{number}\n")
+    found = threads_now(outer)
+    assert len(found) == 4
+    assert found > {b"0", b"a", b"b"}
