@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import time
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from qioi.discovery.base import Found
@@ -20,6 +21,8 @@ from qioi.model.groups import chain
 EVERY = 2.0
 #: Groups that patterns may find; more are left out, and said.
 MOST = 200
+#: Groups that one pattern may find before it is given up: others may make as many as they like below one that it fits.
+MOST_OF_A_PATTERN = 1000
 
 
 class OwnGroups:
@@ -56,10 +59,12 @@ class OwnGroups:
     def _look(self) -> Found:
         groups, problems = set(), {}
         for pattern in self._patterns:
-            found = list(fitting(self._mount, pattern))
-            groups.update(found)
+            found = list(islice(fitting(self._mount, pattern), MOST_OF_A_PATTERN + 1))
+            groups.update(found[:MOST_OF_A_PATTERN])
             if not found:
                 problems[f"mine {pattern}"] = "no control group fits"
+            elif len(found) > MOST_OF_A_PATTERN:
+                problems[f"mine {pattern}"] = f"more than {MOST_OF_A_PATTERN} groups fit, others are left out"
         # What a group uses has those below it in it.
         outermost = sorted(group for group in groups if groups.isdisjoint(chain(group)[1:]))
         if len(outermost) > MOST:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from vanishing import vanishes
 
+from qioi.discovery import mine as own
 from qioi.discovery.mine import OwnGroups
 from qioi.model import Component, Role
 
@@ -50,3 +51,13 @@ def test_no_more_groups_than_there_is_room_for(tmp_path: Path) -> None:
     found = OwnGroups(tmp_path, ["*"]).found()
     assert len(found.components) == 200
     assert found.problems == {"mine": "201 groups fit, the first 200 are taken"}
+
+
+def test_a_pattern_that_fits_too_many_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own, "MOST_OF_A_PATTERN", 3)
+    for number in range(9):
+        (tmp_path / "load" / f"g{number}").mkdir(parents=True)
+    (tmp_path / "batch").mkdir()
+    found = OwnGroups(tmp_path, ["load/*", "batch"]).found()
+    assert len(found.components) == 4
+    assert found.problems == {"mine load/*": "more than 3 groups fit, others are left out"}
