@@ -166,9 +166,12 @@ class Adaptive(Struct, frozen=True):
         """Give the need that is not to wait any longer: of a moment where the host is full, or somebody has just come.
 
         Where it has room, a tenth of a second of somebody's work, a kernel thread's, is no neighbour. What lasts for a
-        second is waited for, though: the component may be bound to CPUs that are full, or to a quota.
+        second is waited for, though: the component may be bound to CPUs that are full, or to a quota. One that is idle
+        or dead has none, though the filters, whose two terms fade alike, keep the need that it had last.
         """
         memory, tuning = self.memory, self.tuning
+        if memory.fast.runnable < tuning.still:
+            return 0.0
         full = seen.host is None or seen.host.sudden or not has_room(seen.host)
         return memory.fast.need if full or seen.now - memory.calm_at > tuning.lasts else 0.0
 

@@ -23,6 +23,7 @@ class Tuning:
     urgent: float = 0.35  # need above this, for a second, or for a moment where the host is full: raise
     fast: float = 0.3  # time constants of the two filters
     slow: float = 5.0
+    still: float = 1e-6  # threads runnable, by the fast filter, below which a component has done nothing for 4 s
     lasts: float = 0.9  # a need that has lasted for a second, of a clock that may be late
     settle: float = 0.5  # between two raises, so that the second sees what the first has done
     step_cap: float = 8.0  # largest factor of one raise below the usual ceiling

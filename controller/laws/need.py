@@ -35,9 +35,14 @@ class Filter(NamedTuple):
         return Filter(self.run + weight * (run - self.run), self.wait + weight * (wait - self.wait))
 
     @property
+    def runnable(self) -> float:
+        """Runnable time per second."""
+        return self.run + self.wait
+
+    @property
     def need(self) -> float:
         """Share of runnable time spent waiting behind foreign work."""
-        runnable = self.run + self.wait
+        runnable = self.runnable
         return self.wait / runnable if runnable > 0 else 0.0
 
 

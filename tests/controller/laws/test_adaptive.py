@@ -303,3 +303,24 @@ def test_the_memory_is_a_value() -> None:
     law = Adaptive.start(bounds=LIMITS)
     assert law.step(seen(1, 0.9))[1] == law.step(seen(1, 0.9))[1]
     assert law.memory == Memory(1024.0)
+
+
+NOTHING = DelayReading("peer0", 0.0, 0.0, 0, 1.0)
+
+
+@pytest.mark.parametrize(("quiet", "raised"), [(0, True), (2, True), (6, False), (15, False), (60, False)])
+def test_what_a_component_waited_for_before_it_ended_raises_nobody(quiet: int, raised: bool) -> None:
+    """Its readings are zero then, of which the part that it waited stays what it was; a pause of two readings is none.
+
+    It is short of its T all the while, as its channel is that another peer commits on.
+    """
+    law, _ = run(Adaptive.start(bounds=LIMITS), *(seen(i, 0.8, host=CROWDED, a=50, t=100) for i in range(3)))
+    law = law.at(2048)
+    shares = []
+    for i in range(max(quiet, 1)):
+        delay = NOTHING if quiet else seen(0, 0.8).delay
+        law, verdict = law.step(replace(seen(3 + i, host=CROWDED, a=50, t=100), delay=delay))
+        law, shares = law.at(2048), [*shares, verdict.shares]
+    assert (shares[-1] > 2048) is raised
+    law, reason = run(law, seen(100, 0.6, host=CROWDED, a=50, t=100))
+    assert law.memory.share > 2048, reason
