@@ -77,8 +77,9 @@ class Journal:
 
         ``durable=False`` suffices where the disk already holds the originals: ``ours`` matters only after a crash of
         the daemon, which the page cache survives, because a crash of the host ends every control group. Waiting for
-        the disk may take seconds on a host that is short of CPU.
+        the disk may take seconds on a host that is short of CPU. A folder that somebody has removed is made again.
         """
+        self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         lines = [encode(entry) for entry in entries]
         if lines:
             content = "".join([seal({"journal": VERSION, "boot": self._boot, "entries": len(lines)}), *lines])

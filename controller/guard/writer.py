@@ -10,6 +10,7 @@ container. Such values count as ours as long as the owner's record holds them.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,8 @@ from qioi.controller.guard.restore import Outcome, Result, failed, restore_entri
 from qioi.controller.levers.lever import Identity, Lever, Place
 from qioi.kernel.errors import KernelError
 from qioi.model import Owner
+
+log = logging.getLogger("qioi")
 
 #: Seconds for which a place is left alone after somebody else restored its original. The pause doubles, up to
 #: :data:`LONGEST`, each time that this happens within :data:`CALM` pauses of the last time.
@@ -53,6 +56,7 @@ class Writer(Generic[Place]):
         self._pauses: dict[Place, tuple[float, float]] = {}  # the last pause of each place, and when it began
         self._clock = clock
         self._recorded: set[tuple[str, Identity, int, Owner | None]] = set()
+        self._removed = False  # whether the journal was found removed
         self._outdated = False  # whether the journal names values as ours that are ours no longer
 
     # ---- what is held
@@ -130,10 +134,24 @@ class Writer(Generic[Place]):
     def apply(self, wanted: Mapping[Place, int]) -> list[Outcome]:
         """Set held places: compare all, journal all, then write one by one. Shares are in v1 units."""
         outcomes = self._apply(wanted)
-        if self._outdated:
+        if self._is_removed() or self._outdated:
             with suppress(OSError):  # the next call tries again
                 self.record()
         return outcomes
+
+    def _is_removed(self) -> bool:
+        """Whether somebody has removed the journal, without which nobody restores what a killed daemon leaves."""
+        before, self._removed = self._removed, False
+        with suppress(OSError):
+            self._journal.file.stat()
+            return False
+        if not self.changed():
+            return False
+        self._removed = True
+        self._recorded = set()
+        if not before:
+            log.warning("journal %s: somebody has removed it: it is written anew", self._journal.file)
+        return True
 
     def _apply(self, wanted: Mapping[Place, int]) -> list[Outcome]:
         outcomes: list[Outcome] = []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -73,7 +74,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
             first = daemon.blank(access.name, hierarchy.version)
             orders = Orders(daemon.set_threshold, roster.take_as_mine, daemon.take_up)
             publisher = Publisher(first, hierarchy, orders)
-            realtime.share(serve(config, publisher, cleanup))
+            servers = serve(config, publisher, cleanup)
+            realtime.share(servers.threads)
             log.info("%s", banner(config, hierarchy, access))
 
             def judged(new: Config, others: bool) -> tuple[tuple[str, ...], list[Lack]]:
@@ -88,6 +90,8 @@ def run(config: Config, load: Callable[[], Config]) -> int:
                 realtime.look(now)
                 own.look(now, realtime=in_force())
                 publisher.publish(snapshot)
+                if servers.look():
+                    realtime.share(servers.threads)
 
             run_loop(daemon, first, signals, publish, reloader.reload, notifier, looks)
             log.info("stopping")
@@ -122,19 +126,58 @@ def record_originals(config: Config, guard: Guard, own: str | None) -> None:
         log.warning("originals are not recorded yet: %s; each one is recorded before its first change", error)
 
 
-def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> list[int]:
-    """Open the status socket and, if configured, the metrics port; give the threads that answer. StartError."""
+class Servers:
+    """The status socket, which is made again where somebody removes it, and the metrics port. BusyError."""
+
+    def __init__(self, config: Config, publisher: Publisher) -> None:
+        self._path, self._routes = config.socket, publisher.routes()
+        self._status, self._metrics = serve_unix(self._path, self._routes), None
+        self._removed = False
+        listen, port = config.metrics.listen, config.metrics.port
+        try:
+            self._metrics = serve_tcp(listen, port, publisher.shown(listen)) if port else None
+        except BusyError:
+            self.close()
+            raise
+
+    @property
+    def threads(self) -> list[int]:
+        """The threads that answer."""
+        return [one.thread for one in (self._status, self._metrics) if one is not None]
+
+    def look(self) -> bool:
+        """Make the socket again where it is removed, as with the state folder; say whether it was. Once a period."""
+        before, self._removed = self._removed, not os.path.lexists(self._path)
+        if not self._removed:
+            return False
+        try:
+            self._path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            again = serve_unix(self._path, self._routes)
+        except (OSError, BusyError) as error:
+            if not before:
+                log.warning("socket %s: somebody has removed it: %s", self._path, error)
+            return False
+        log.warning("socket %s: somebody has removed it: it is made again", self._path)
+        self._status.close()
+        self._status = again
+        return True
+
+    def close(self) -> None:
+        """Stop answering, and remove the socket."""
+        for one in (self._metrics, self._status):
+            if one is not None:
+                one.close()
+        remove_socket(self._path)
+
+
+def serve(config: Config, publisher: Publisher, cleanup: ExitStack) -> Servers:
+    """Open the status socket and, if configured, the metrics port. StartError."""
     try:
-        services = [serve_unix(config.socket, publisher.routes())]
-        cleanup.callback(remove_socket, config.socket)
-        cleanup.callback(services[0].close)
-        if config.metrics.port:
-            listen, port = config.metrics.listen, config.metrics.port
-            services.append(serve_tcp(listen, port, publisher.shown(listen)))
-            cleanup.callback(services[1].close)
+        servers = Servers(config, publisher)
     except BusyError as error:
         raise StartError(f"{config.file}: {error}") from None
-    return [one.thread for one in services]
+    cleanup.callback(servers.close)
+    return servers
 
 
 def remove_socket(path: Path) -> None:

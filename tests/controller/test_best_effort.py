@@ -228,8 +228,9 @@ def test_a_journal_that_cannot_be_emptied_is_said_and_the_group_is_back(
     with best_effort(["batch"], state, hierarchy) as groups:
         groups.step(1.0, True, True, [])
         state.rename(tmp_path / "away")
+        state.touch()  # so that the folder cannot be made again
     assert (tmp_path / "batch/cpu.idle").read_text() == "0"
-    why = "the journal cannot be written (No such file or directory): it names what was restored, too"
+    why = "the journal cannot be written (File exists): it names what was restored, too"
     assert f"restore {state}/idle: failed: {why}" in caplog.messages
     assert not groups.clean
 

@@ -12,6 +12,7 @@ import pytest
 from raised_component import raise_one, value
 from refusing import read_only
 from running import Site, end
+from waiting import until
 
 #: Throughput is known after a window of 6 s, so most of these take that long.
 pytestmark = pytest.mark.slow
@@ -103,6 +104,19 @@ def test_a_full_disk_keeps_nothing_from_being_restored_after_a_kill(site: Site) 
         fill()
         done = site.qioi("restore", "--state-dir", str(site.state))
         assert (done.returncode, value(share)) == (0, 1024), done.stderr
+
+
+def test_a_state_folder_that_is_removed_while_shares_are_raised_is_made_again(site: Site) -> None:
+    """With the socket in it, so that status goes on, and the journal, so that a kill leaves nothing raised."""
+    process, share = raise_one(site)
+    for file in site.state.iterdir():
+        file.unlink()
+    site.state.rmdir()
+    until(lambda: site.status() is not None and (site.state / "journal").exists())
+    _, text = end(process, signal.SIGKILL)  # type: ignore[arg-type]
+    assert text.count("somebody has removed it") == 2
+    assert site.qioi("restore", "--state-dir", str(site.state)).returncode == 0
+    assert value(share) == 1024
 
 
 def test_a_state_folder_that_has_become_read_only_ends_the_daemon_in_words(site: Site) -> None:

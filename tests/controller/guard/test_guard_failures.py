@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from held_group import raised, results
 from real_host import Host
 
-from qioi.controller.guard.journal import Journal
+from qioi.controller.guard.journal import Journal, Loaded
 from qioi.controller.guard.owners import Nobody
 from qioi.controller.guard.restore import Result, restore_entries
 from qioi.controller.levers.files import Files
@@ -60,6 +61,47 @@ def test_a_journal_that_cannot_be_written_stops_no_way_back_to_the_original(
     assert results(guard.apply({path: 4096, other: 2048})) == [Result.OK, Result.OK]
     guard.restore()
     assert host.get(path) == original
+
+
+@pytest.mark.parametrize("removed", ["journal", "folder"])
+def test_a_journal_that_somebody_removes_is_written_anew_and_said_once(
+    host: Host, tmp_path: Path, caplog: pytest.LogCaptureFixture, removed: str
+) -> None:
+    """Without it nobody would put back the share of a daemon that is killed then."""
+    journal = Journal(tmp_path / "state" / "of")
+    guard, path = raised(host, journal)
+    if removed == "journal":
+        journal.file.unlink()
+    else:
+        shutil.rmtree(journal.file.parents[1])
+    for _ in range(3):
+        guard.apply({})
+    (entry,) = journal.load().entries
+    assert (entry.path, entry.original) == (path, guard.held()[path].original)
+    (said,) = [one.message for one in caplog.records]
+    assert said == f"journal {journal.file}: somebody has removed it: it is written anew"
+    journal.file.unlink()
+    guard.apply({})
+    assert len(caplog.records) == 2
+    shutil.rmtree(journal.file.parents[1])
+    assert results(guard.restore()) == [Result.OK]
+    caplog.clear()
+    guard.apply({})
+    assert (journal.load(), caplog.records) == (Loaded(), [])
+
+
+def test_a_removed_journal_that_cannot_be_written_anew_is_said_once(
+    host: Host, journal: Journal, caplog: pytest.LogCaptureFixture
+) -> None:
+    guard, path = raised(host, journal)
+    shutil.rmtree(journal.file.parent)
+    journal.file.parent.touch()
+    for _ in range(3):
+        guard.apply({})
+    assert len(caplog.records) == 1
+    journal.file.parent.unlink()
+    guard.apply({})
+    assert [one.path for one in journal.load().entries] == [path]
 
 
 class Broken(Files):
@@ -200,13 +242,14 @@ def test_a_crash_between_journal_and_write_is_restored_either_way(host: Host, jo
     assert results(outcomes) == [Result.SKIPPED]
 
 
-def test_journal_folder_gone_is_a_failure_not_a_crash(host: Host, tmp_path: Path) -> None:
+def test_a_journal_folder_that_is_replaced_is_a_failure_not_a_crash(host: Host, tmp_path: Path) -> None:
     (tmp_path / "s").mkdir()
     journal = Journal(tmp_path / "s")
     path = host.make("a")
     guard = host.guard(journal)
     guard.hold(path)
     (tmp_path / "s").rmdir()
+    (tmp_path / "s").touch()
     before = host.get(path)
     assert results(guard.apply({path: 4096})) == [Result.FAILED]
     assert host.get(path) == before
