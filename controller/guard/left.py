@@ -61,10 +61,15 @@ def spared(journal: Journal) -> tuple[Entry, ...]:
     return loaded.entries
 
 
-def warn_of_left(state_dir: Path, names: Iterable[str], command: str) -> None:
-    """Say that a dry run leaves these journals of a daemon before it, and that ``command`` restores what they name."""
+def warn_of_left(state_dir: Path, names: Iterable[str], command: str, running: str | None = None) -> None:
+    """Say that a dry run leaves these journals of a daemon before it, and that ``command`` restores what they name.
+
+    ``running`` says which daemon runs on these groups, if one does: the journals may be that one's.
+    """
     for file in (state_dir / name for name in names):
-        if file.exists():
+        if file.exists() and running is not None:
+            log.warning("%s: the journal %s is taken for that one's: a dry run restores nothing", running, file)
+        elif file.exists():
             words = "a daemon before this one has left its journal %s: a dry run restores nothing; then run `%s`"
             log.warning(words, file, command)
 

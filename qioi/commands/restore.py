@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import click
 from qioi.commands.failing import fail
 from qioi.commands.options import folders_of
 from qioi.controller.guard.handover import mark, unmark
-from qioi.daemon.lock import HostLock, LockedError, LockError
+from qioi.daemon.lock import HostLock, LockedError, LockError, TreeLock
 from qioi.daemon.recover import Recovery, recover, recover_rest, tell
 from qioi.discovery.told import ToldFiles
 from qioi.kernel.errors import CgroupError
@@ -43,22 +44,24 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
     start or `qioi restore`.
     """
     folder, records = folders_of(config, state_dir, record_dir)
-    try:
-        if not is_folder(folder) and not ToldFiles(records).any():
-            click.echo(f"{folder} does not exist: nothing was changed from there, nothing is to be restored")
-            return
-        hierarchy = find_hierarchy()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o755)  # a reboot has removed it
-        lock = HostLock(folder)
-    except LockedError as error:
-        fail(f"{error}; stop it, and it restores by itself, unless it is a dry run")
-    except (CgroupError, LockError) as error:
-        fail(str(error))
-    except PermissionError as error:
-        fail(f"{folder}: {error.strerror}: root, or the daemon's own user, is needed")
-    except OSError as error:
-        fail(f"{folder}: {error.strerror}: accepted is a folder, or a path at which one can be made")
-    try:
+    with ExitStack() as locks:
+        try:
+            if not is_folder(folder) and not ToldFiles(records).any():
+                click.echo(f"{folder} does not exist: nothing was changed from there, nothing is to be restored")
+                return
+            hierarchy = find_hierarchy()
+            folder.mkdir(parents=True, exist_ok=True, mode=0o755)  # a reboot has removed it
+            locks.callback(HostLock(folder).close)
+            # A daemon holds its values also where the file above was removed, or with another state folder.
+            locks.callback(TreeLock(hierarchy.mount).close)
+        except LockedError as error:
+            fail(f"{error}; stop it, and it restores by itself, unless it is a dry run")
+        except (CgroupError, LockError) as error:
+            fail(str(error))
+        except PermissionError as error:
+            fail(f"{folder}: {error.strerror}: root, or the daemon's own user, is needed")
+        except OSError as error:
+            fail(f"{folder}: {error.strerror}: accepted is a folder, or a path at which one can be made")
         kept = unless_kept and mark(folder).exists()
         if kept:
             click.echo(
@@ -69,8 +72,6 @@ def command(config: Path | None, state_dir: Path | None, record_dir: Path | None
             recovery = recover(folder, records, hierarchy)
             if (problem := unmark(folder)) is not None:
                 recovery = replace(recovery, problems=(*recovery.problems, problem))
-    finally:
-        lock.close()
     finish(recovery)
     if not (kept or recovery.outcomes or recovery.threads):
         click.echo(f"{folder}: nothing is to be restored")

@@ -22,6 +22,7 @@ from qioi.daemon.assembly import make_instruments, make_roster
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.ending import restoring
 from qioi.daemon.inherit import inherit
+from qioi.daemon.lock import daemon_on
 from qioi.daemon.loop import Signals, run_loop
 from qioi.daemon.notify import Notifier
 from qioi.daemon.own import protect_itself
@@ -49,6 +50,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
     """Run until SIGTERM or SIGINT; return the exit status: 1 if a value of ours could not be restored. StartError.
 
     ``load`` reads the configuration again, for SIGHUP. UnreadError: originals that a daemon before has left are unread.
+    LockError: the groups cannot be locked.
     """
     signals, notifier = Signals(), Notifier()
     realtime = protect_itself(config)
@@ -58,7 +60,7 @@ def run(config: Config, load: Callable[[], Config]) -> int:
         owners = record_keepers(config, hierarchy, cleanup)
         guard = Guard(hierarchy, access, Journal(config.state_dir), owners, host.files)
         if config.dry_run:
-            warn_of_left(config.state_dir, JOURNALS, "qioi restore")
+            warn_of_left(config.state_dir, JOURNALS, "qioi restore", daemon_on(hierarchy.mount))
         own = OwnShares(config, guard, hierarchy)
         left = () if config.dry_run else inherit(config, guard, hierarchy)
         kept = tuple(group for group in left if group != own.group)

@@ -43,6 +43,14 @@ def test_each_journal_that_is_left_is_said(
         assert str(by) in one
 
 
+def test_a_journal_beside_a_daemon_that_runs_is_taken_for_its(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "journal").touch()
+    warn_of_left(tmp_path, JOURNALS, "qioi restore", "/mnt: a QiOi daemon is running already on this host (pid 7)")
+    (said,) = [one.message for one in caplog.records]
+    assert said.startswith(f"/mnt: a QiOi daemon is running already on this host (pid 7): the journal {tmp_path}/")
+    assert "qioi restore" not in said
+
+
 def test_a_dry_run_does_not_put_back_slices_that_are_left(tmp_path: Path) -> None:
     journal = Journal(tmp_path, name="slices")
     journal.store([Entry("g", "sched_runtime", ThreadId(1, 1), 0, (400_000,))])
