@@ -19,6 +19,7 @@ from qioi.daemon.notify import Notifier
 from qioi.daemon.pace import Pace
 from qioi.monitor.scheduler.onset_watch import OnsetWatch
 from qioi.show.snapshot import Snapshot
+from qioi.show.stalled import stalled
 
 log = logging.getLogger("qioi")
 
@@ -71,7 +72,8 @@ def run_loop(
 ) -> None:
     """Run periods, each when it is due, until a signal to stop; look for onsets of interference in between."""
     snapshot = first
-    pace = Pace(time.monotonic())
+    begun = time.monotonic()
+    pace = Pace(begun)
     while not signals.stopped:
         notifier.beat(time.monotonic())
         if signals.take_reload():
@@ -92,6 +94,8 @@ def run_loop(
             continue
         if now - pace.due > LATE * snapshot.period:
             daemon.count_late(1)
+        tell_of_gap(now - begun, snapshot.period)
+        begun = now
         if pace.early is not None:
             daemon.count_early()
             log.debug("a period begins early: %s", pace.early)
@@ -99,6 +103,13 @@ def run_loop(
         snapshot = replace(daemon.period(now, snapshot), lateness=now - pace.due, early=pace.early)
         publish(snapshot)
         daemon.count_late(pace.ended(time.monotonic(), snapshot.period, time.thread_time() - before))
+
+
+def tell_of_gap(seconds: float, period: float) -> None:
+    """Log that for so long no period has begun, if that is unusual: the count of late ones does not say when it was."""
+    if stalled(seconds, period):
+        words = "no period began for %.0f s: the daemon was stopped, waited for something, or got no CPU"
+        log.warning(words, seconds)
 
 
 def pause(looks: OnsetWatch, now: float, snapshot: Snapshot) -> float:

@@ -59,6 +59,13 @@ class Connection:
             return None
         return b"\n\r\n" in self.question or b"\n\n" in self.question
 
+    @property
+    def has_left(self) -> bool:
+        """Whether the client reads no answer: an order whose client gave up was said not to be taken."""
+        end = select.poll()
+        end.register(self.client, 0)
+        return bool(end.poll(0))
+
     def begin(self, answer: bytes) -> None:
         """Begin to send an answer."""
         self.answer = memoryview(answer)
@@ -199,7 +206,10 @@ class Service:
         self._rested = time.monotonic() + REST * (time.thread_time() - before)
 
     def _reply(self, connection: Connection) -> None:
-        """Make an answer, and begin to send it."""
+        """Make an answer, and begin to send it. A client that has left is given none."""
+        if connection.has_left:
+            self._drop(connection)
+            return
         try:
             answer = self._answer(connection.question)
         except Exception:  # one client must not end the service

@@ -245,6 +245,10 @@ def request_json(path: Path, method: str, route: str, query: Query) -> Any:
         return json.loads(body)
     except PermissionError:
         raise UnreachableError(f"{path}: root, or the daemon's own user, is needed") from None
+    except TimeoutError:
+        dropped = "; it drops the order, unless it is just carrying it out" if method == "POST" else ""
+        said = f"the daemon has not answered for {PATIENCE:g} s: it stands still, or gets no CPU"
+        raise UnreachableError(f"{path}: {said}{dropped}") from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         why = getattr(error, "strerror", None) or error
         raise UnreachableError(

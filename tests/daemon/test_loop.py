@@ -87,3 +87,37 @@ def test_in_short_periods_laws_are_told_of_an_onset_too_but_not_algorithm_1(
     first = Snapshot("0", 1, 0.0, period, False, "files", 1, (channel,), (), ConfigState("qioi.yaml", 0.0))
     run_loop(cast("Daemon", daemon), first, Signals(), lambda _: None, lambda snapshot: snapshot, Notifier({}), looks)
     assert (daemon.periods, looks.count) == (3, count)
+
+
+class Held(ToyDaemon):
+    """A daemon whose second period begins late: something has stopped it for so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.clock, self.seconds = 100.0, seconds
+
+    def now(self) -> float:
+        return self.clock
+
+    def wait(self, pause: float) -> bool:
+        self.clock += max(0.0, pause)
+        return False
+
+    def period(self, now: float, snapshot: Snapshot) -> Snapshot:
+        self.clock += self.seconds if self.periods == 1 else 0.0
+        return super().period(now, snapshot)
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(20.0, []), (105.0, [105])])
+def test_a_time_in_which_it_stood_still_is_one_line_of_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, seconds: float, said: list[int]
+) -> None:
+    """The status counts the periods that are missing, and says nothing of when that was."""
+    daemon = Held(seconds)
+    monkeypatch.setattr("qioi.daemon.loop.time.monotonic", daemon.now)
+    monkeypatch.setattr(Signals, "wait", lambda signals, pause: daemon.wait(pause) or signals.stopped, raising=True)
+    first = Snapshot("0", 1, 0.0, 1.0, False, "files", 1, (), (), ConfigState("qioi.yaml", 0.0))
+    run_loop(cast("Daemon", daemon), first, Signals(), lambda _: None, lambda one: one, Notifier({}), OnsetWatch())
+    lines = [one.message for one in caplog.records if one.levelname == "WARNING"]
+    expected = "no period began for %d s: the daemon was stopped, waited for something, or got no CPU"
+    assert lines == [expected % (1 + number) for number in said]

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,14 @@ from waiting import PATIENCE, until
 
 import qioi.show.connections
 import qioi.show.http
+from qioi.show.connections import Service
 from qioi.show.http import (
     BusyError,
     UnixConnection,
     UnreachableError,
+    answer,
     get_json,
+    is_cheap,
     request_json,
     serve_tcp,
     serve_unix,
@@ -255,6 +258,48 @@ def test_an_order_that_was_read_is_not_given_twice(tmp_path: Path) -> None:
         with pytest.raises(BlockingIOError):  # and nobody has come since
             listener.accept()
         assert [order.split()[:2] for order in orders] == [[b"POST", b"/threshold?tps=40"]]
+
+
+def test_an_order_whose_client_has_gone_is_not_carried_out(tmp_path: Path) -> None:
+    """It was told that nobody answers. Who only has nothing more to say still waits for the answer."""
+    orders: list[str] = []
+
+    def order(query: Mapping[str, str]) -> bytes:
+        orders.append(query["tps"])
+        return b"{}"
+
+    def ask(tps: int) -> socket.socket:
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(PATIENCE)
+        client.connect(str(tmp_path / "sock"))
+        client.sendall(b"POST /threshold?tps=%d HTTP/1.0\r\n\r\n" % tps)
+        return client
+
+    with socket.socket(socket.AF_UNIX) as listener:  # nobody accepts yet: the daemon stands still
+        listener.bind(str(tmp_path / "sock"))
+        listener.listen()
+        ask(1).close()
+        with ask(2) as half, ask(3) as whole:
+            half.shutdown(socket.SHUT_WR)
+            routes = {"POST /threshold": ("application/json", order)}
+            with contextlib.closing(Service(listener, "status", answer(routes), is_cheap)):
+                for client in (half, whole):
+                    assert client.makefile("rb").read().endswith(b"{}")
+    assert orders == ["2", "3"]
+
+
+def test_a_daemon_that_does_not_answer_in_time_is_not_said_to_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qioi.show.http, "PATIENCE", 0.05)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "sock"))
+        listener.listen()
+        for method, rest in (("GET", ""), ("POST", "; it drops the order, unless it is just carrying it out")):
+            with pytest.raises(UnreachableError) as failed:
+                request_json(tmp_path / "sock", method, "/threshold", {"tps": "40"})
+            said = "the daemon has not answered for 0.05 s: it stands still, or gets no CPU"
+            assert str(failed.value) == f"{tmp_path}/sock: {said}{rest}"
 
 
 def test_an_answer_that_fails_is_said_and_no_other_with_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
