@@ -7,6 +7,8 @@ memory, so no subcommand module is imported before it is asked for.
 from __future__ import annotations
 
 import importlib
+import os
+import signal
 
 import click
 from click.shell_completion import CompletionItem
@@ -47,6 +49,8 @@ class LazyGroup(Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
+        if cmd_name == "run" and not ctx.resilient_parsing:
+            wait_with_hangups()
         command = importlib.import_module(entry[0]).command
         if not isinstance(command, click.Command):
             raise TypeError(f"{entry[0]}.command is no click command")
@@ -62,6 +66,15 @@ class LazyGroup(Group):
         """Write the overview from the table, without importing any subcommand."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def wait_with_hangups() -> None:
+    """Have SIGHUP wait until the daemon handles it: until then, seconds on a busy host, a reload would end it.
+
+    One from the terminal that the daemon was started on ends it at once, as it does later.
+    """
+    if not os.isatty(2):
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -40,6 +40,7 @@ class Signals:
         self._by_hand = os.isatty(2)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGHUP,))  # one that came during the start is a reload
 
     def _handle(self, number: int, frame: object) -> None:
         if number == signal.SIGHUP and not self._by_hand:

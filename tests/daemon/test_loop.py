@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
+from waiting import PATIENCE
 
+from qioi.cli import wait_with_hangups
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.loop import Signals, run_loop
 from qioi.daemon.notify import Notifier
@@ -46,6 +50,39 @@ def test_a_hangup_reloads_but_ends_what_a_terminal_has_started(
     assert signals.wait(30.0)
     assert (signals.stopped, signals.take_reload()) == (stops, not stops)
     assert not signals.take_reload()
+
+
+#: Sends itself a hangup as the first module that `qioi run` needs is imported, which takes seconds on a busy host.
+HUNG_UP_ON = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "qioi.commands.run":
+            os.kill(os.getpid(), signal.SIGHUP)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+sys.meta_path.insert(0, Finder())
+from qioi.cli import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(("command", "code"), [("run", 1), ("--help", 0)])
+def test_a_hangup_ends_no_daemon_that_is_just_starting(tmp_path: Path, command: str, code: int) -> None:
+    rest = ["-c", str(tmp_path / "missing.yaml")] if command == "run" else []
+    asked = [sys.executable, "-c", HUNG_UP_ON, command, *rest]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == code
+    assert ("missing.yaml: No such file" in done.stderr) is (command == "run")
+
+
+def test_a_hangup_from_before_the_loop_is_a_reload(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.isatty", lambda descriptor: False)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    wait_with_hangups()
+    signal.raise_signal(signal.SIGHUP)
+    signals = Signals()
+    assert (signals.wait(30.0), signals.take_reload(), signals.stopped) == (True, True, False)
+    assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 class Looks(OnsetWatch):
