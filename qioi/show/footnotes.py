@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from qioi.model import MAX_SHARES
 from qioi.show.trouble import TroubleKind
 
 #: What is said of a trouble, by its kind: what is seen, what follows from it, and what helps.
@@ -27,7 +29,8 @@ TROUBLES = {
         "or the kernel parameter delayacct?"
     ),
     TroubleKind.AT_CEILING: (
-        "it waits behind foreign work with all the shares that it may have: a higher `ceiling` would raise it further"
+        "it waits behind foreign work with all the shares that it may have: `qioi explain` says for what; a `ceiling`, "
+        f"stated or not, that is below {MAX_SHARES} may be too low for it"
     ),
     TroubleKind.FOREIGN_SHARE: (
         "somebody else has changed its share, which is left alone; `qioi adopt` takes it up again"
@@ -56,6 +59,12 @@ TROUBLES = {
 def trouble(document: dict[str, Any]) -> str:
     """Say what one trouble is."""
     return f"{document['about'] or 'host'}: not protected: {TROUBLES[TroubleKind(document['kind'])]}"
+
+
+def no_longer(document: dict[str, Any]) -> str:
+    """Say of one trouble that it is no more, which may be because there is a worse one: by what was seen alone."""
+    seen = re.split("[:;] ", TROUBLES[TroubleKind(document["kind"])], maxsplit=1)[0]
+    return f"{document['about'] or 'host'}: no longer so: {seen}"
 
 
 def footnotes(document: dict[str, Any]) -> Iterator[str]:

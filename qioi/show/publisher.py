@@ -16,7 +16,7 @@ from qioi.kernel.hierarchy import Hierarchy
 from qioi.model.groups import ROOT
 from qioi.model.names import few
 from qioi.show.explain import ACCEPTED, accepted, explain
-from qioi.show.footnotes import trouble
+from qioi.show.footnotes import no_longer, trouble
 from qioi.show.foreign import why_not_mine
 from qioi.show.http import TEXT, Query, RefusedError, Routes, StalledError, is_loopback
 from qioi.show.metrics import CONTENT_TYPE, Meter, render
@@ -176,7 +176,7 @@ def tell(before: Collection[Trouble], now: Collection[Trouble]) -> None:
             log.warning("%s", trouble(to_builtins(one)))
     for one in before:
         if one not in now:
-            log.info("%s: over: %s", one.about or "host", one.kind)
+            log.info("%s", no_longer(to_builtins(one)))
 
 
 def parse_threshold(text: str) -> float | None:

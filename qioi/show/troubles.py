@@ -48,7 +48,7 @@ def find(snapshot: Snapshot) -> tuple[Trouble, ...]:
 
 def of_component(one: ComponentState) -> Iterator[TroubleKind]:
     """Say what keeps one component from being protected."""
-    if one.threads == 0:
+    if one.threads == 0 and one.role != Role.CLIENT:  # a load need not run
         yield TroubleKind.NO_THREADS
     elif one.threads and one.delay is None and works(one):  # nothing was ever put on a CPU, and yet it has used one
         yield TroubleKind.NO_SCHEDULING

@@ -13,11 +13,11 @@ from toy_daemon import ToySite, peer
 
 from qioi.controller.findings.bottleneck import Bottleneck, Kind
 from qioi.controller.findings.limits import Limit, Reason
-from qioi.model import Working
+from qioi.model import MAX_SHARES, Working
 from qioi.monitor.commits.sources import SourceState
 from qioi.show.footnotes import TROUBLES, footnotes
 from qioi.show.metrics import render
-from qioi.show.publisher import Orders, Publisher
+from qioi.show.publisher import Orders, Publisher, tell
 from qioi.show.snapshot import ChannelState, ComponentState, ConfigState, Snapshot
 from qioi.show.trouble import Trouble
 from qioi.show.trouble import TroubleKind as K
@@ -73,6 +73,7 @@ def well(**changes: Any) -> ComponentState:
         (snapshot(well(cores=0.0), channels=(replace(RED, age=None),), sources=()), {}),
         (snapshot(channels=(replace(RED, age=None),)), {}),  # it commits on another channel
         (snapshot(well(threads=0)), {K.NO_THREADS: "peer0"}),
+        (snapshot(well(threads=0, role="client"), well()), {}),  # a load that is not running
         (snapshot(well(threads=None, delay=None)), {}),  # not looked at yet
         (snapshot(well(delay=None)), {K.NO_SCHEDULING: "peer0"}),
         (snapshot(well(delay=None, cores=0.0)), {}),  # asleep
@@ -118,6 +119,25 @@ def test_every_kind_has_its_words() -> None:
     assert set(TROUBLES) == set(LASTS) == set(K)
 
 
+@pytest.mark.parametrize("kind", K)
+def test_that_a_trouble_is_no_more_is_said_by_what_was_seen(kind: K, caplog: pytest.LogCaptureFixture) -> None:
+    """Not by a name that the log never had, and without what would help; why it is no more is another line's matter."""
+    caplog.set_level("INFO")
+    one = Trouble(kind, "peer0")
+    tell([], [one])
+    tell([one], [])
+    warned, over = caplog.messages
+    seen = over.removeprefix("peer0: no longer so: ")
+    assert warned.startswith(f"peer0: not protected: {seen}")
+    assert warned.removeprefix(f"peer0: not protected: {seen}")[:2] in {": ", "; "}
+
+
+def test_a_higher_ceiling_is_advised_only_as_far_as_one_is_accepted() -> None:
+    advice = TROUBLES[K.AT_CEILING].partition(": ")[2]
+    assert f"below {MAX_SHARES}" in advice
+    assert "would" not in advice
+
+
 def test_a_peer_whose_commits_are_not_seen_is_told_and_well_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,7 +162,8 @@ def test_a_peer_whose_commits_are_not_seen_is_told_and_well_again(
     assert b'qioi_unprotected{kind="no-commit-lines"} 1.0' in render(publisher.snapshot)
     site.toy.sources = lambda: [LOG]
     assert told(5) == []
-    assert "peer0: over: no-commit-lines" in caplog.messages
+    over = "its log is followed and has no line on a commit, although it works"
+    assert f"peer0: no longer so: {over}" in caplog.messages
     assert b'qioi_unprotected{kind="no-commit-lines"} 0.0' in render(publisher.snapshot)
 
 
