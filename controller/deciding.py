@@ -17,7 +17,7 @@ from qioi.controller.component_laws import Asks, ComponentLaws
 from qioi.controller.enough import Enough, Factors
 from qioi.controller.findings.finder import Findings
 from qioi.controller.laws.alike import View, Views, answer_all
-from qioi.controller.laws.law import ChannelSeen, Law, Seen, Verdict, rest_of
+from qioi.controller.laws.law import ChannelSeen, Effect, Law, Seen, Verdict, rest_of
 from qioi.controller.laws.need import load_of
 from qioi.controller.levels.cap import Held
 from qioi.controller.levels.wants import Want
@@ -268,7 +268,9 @@ class Controller:
 
 
 def as_decision(component: str, force: int, verdict: Verdict, channel: str, asks: Asks) -> Decision:
-    """Make a decision of a channel's verdict. Fields go by place, which is faster."""
+    """Make a decision of a channel's verdict while ``force`` is in force. Fields go by place, which is faster."""
+    if verdict.effect is Effect.HELD and verdict.shares > force:
+        verdict = replace(verdict, effect=Effect.TAKEN_UP)
     return Decision(component, force, verdict.shares, verdict.reason, verdict.error, channel, verdict.working, asks)
 
 

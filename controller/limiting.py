@@ -16,8 +16,12 @@ def at_most(limit: Limit, law: Law, verdict: Verdict, force: int) -> tuple[Law, 
         return law, verdict
     effect = Effect.RAISED if most > force else Effect.HELD if most == force else Effect.RELEASED
     effect = Effect.DEFAULT if most == rest else effect
-    working = replace(verdict.working, rule="bottleneck") if verdict.working else None
-    verdict = replace(verdict, shares=most, cause=limit.text, effect=effect, working=working)
+    working = replace(verdict.working, rule=str(limit.reason), wanted=float(most)) if verdict.working else None
+    if effect is Effect.RAISED:  # the law's reason is why, and the limit why not as far
+        verdict = replace(verdict, added=f", and no further: {limit.text}{verdict.added}")
+    else:
+        verdict = replace(verdict, cause=limit.text)
+    verdict = replace(verdict, shares=most, effect=effect, working=working)
     return law.limited(most, force), verdict
 
 

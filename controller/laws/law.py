@@ -47,6 +47,7 @@ class Effect(StrEnum):
 
     RAISED = "raised"
     HELD = "share held"
+    TAKEN_UP = "raised to the share that is held"  # another one is in force: something was started anew
     PROBED = "a lower share tried"
     LOWERED = "lowered"
     RELEASED = "back towards the default"

@@ -21,7 +21,7 @@ from qioi.controller.levels.placement import Level, Placement
 from qioi.controller.levels.wants import InForce
 from qioi.controller.period import Period
 from qioi.controller.policy import Policy
-from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role, Stalls
+from qioi.model import ChannelReading, Component, DelayReading, HostLoad, Role, Stalls, Working
 
 #: All of the busy CPU time is foreign, or none of it.
 BESIDE = HostLoad(0.0, 1.0)
@@ -242,6 +242,35 @@ def test_a_limit_above_what_is_asked_for_changes_nothing() -> None:
     wide = {"peer0": Limit(Reason.DISK, "no more", 100_000)}
     controllers = [Controller({"red": Policy("red", "adaptive", 100.0)}) for _ in range(2)]
     assert shares(controllers[0], wide, range(3)) == shares(controllers[1], {}, range(3))
+
+
+def test_a_raise_that_a_limit_cuts_says_why_it_is_made_and_why_it_is_no_larger() -> None:
+    """That it is enough alone would be said as the reason of a raise."""
+    limit = {"peer0": Limit(Reason.ENOUGH, "that is enough", 2000)}
+    controller = Controller({"red": Policy("red", "adaptive", 100.0)})
+    (after,) = shares(controller, limit, range(1))
+    why = "waits 90% of its runnable time behind foreign work, 50% below its threshold"
+    assert after == (2000, f"{why}: raised, and no further: that is enough")
+
+
+def test_a_share_that_is_held_and_not_in_force_is_said_to_be_raised() -> None:
+    """After a restart of the component, or of the daemon: the law goes on from what was enough."""
+    controller = Controller({"red": Policy("red", "adaptive", 100.0)})
+    (held, reason) = shares(controller, {}, range(9))[-1]
+    assert reason.endswith("but is at its ceiling: share held")
+    ((share, reason),) = shares(controller, {}, range(9, 10), 1024)
+    assert share == held
+    assert reason.endswith("but is at its ceiling: raised to the share that is held")
+
+
+def test_a_limit_is_the_rule_and_what_it_allows_is_what_was_asked_for() -> None:
+    limit = {"peer0": Limit(Reason.ENOUGH, "that is enough", 2000)}
+    controller = Controller({"red": Policy("red", "adaptive", 100.0)})
+    reading, waits = {"red": ChannelReading("red", 50.0, 0.1)}, delay(0.1, 0.9)["peer0"]
+    decision = decide(controller, 1.0, PEER, 2000, 1024, reading, waits, BESIDE, limit)
+    assert decision is not None
+    assert decision.working == Working("enough", 2000.0, 1024, 16_384)
+    assert (decision.shares, decision.reason) == (2000, "that is enough: share held")
 
 
 def test_a_share_in_force_is_not_let_go_of_because_of_a_disk() -> None:

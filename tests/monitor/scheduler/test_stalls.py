@@ -266,7 +266,7 @@ def test_a_stalled_disk_is_said_everywhere_and_nothing_is_raised(
     assert 'qioi_channel_bottleneck{channel="red",kind="disk"} 1.0' in render(site.snapshot).decode()
     assert "qioi_host_io_pressure_ratio 0.8" in render(site.snapshot).decode()
     document = explain(site.snapshot, "peer0", site.hierarchy)
-    assert document.rule == "bottleneck"
+    assert document.rule == "disk"
     assert any(key == "bottleneck" and "the disk" in text for key, text in lines(document))
     assert any("the bottleneck is the disk" in note for note in notes(site.snapshot.document()))
     site.toy.stalls = Stalls(0.0)
