@@ -83,7 +83,8 @@ func (c *Core) slot(seq uint64) *slot {
 func (c *Core) propose() {
 	c.proposeAt = 0
 	for c.Leads() && c.closing == 0 && !c.Closed && c.Fetching == 0 && c.Configured() {
-		c.next = c.undecided(max(c.next, c.base+1, c.Stable.Seq+1))
+		// After a restart the slots of what is applied say no more that it is decided.
+		c.next = c.undecided(max(c.next, c.base+1, c.Stable.Seq+1, c.Applied+1))
 		if c.next > c.Stable.Seq+c.cfg.Window || c.next > c.Applied+c.cfg.Overlap {
 			return
 		}
