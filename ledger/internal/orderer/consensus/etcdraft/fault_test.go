@@ -3,11 +3,16 @@ package etcdraft
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/qioi/qioi/ledger/internal/orderer/raftlog"
 )
 
 // TestALogThatLacksWhatItAcknowledgedEndsTheNode with an error: its disk was restored, or has lost what it said was durable.
@@ -46,4 +51,30 @@ func TestALogThatLacksWhatItAcknowledgedEndsTheNode(t *testing.T) {
 	require.ErrorContains(t, err, "raft of channel ch: ")
 	require.ErrorContains(t, err, "Was the raft log corrupted, truncated, or lost?")
 	require.ErrorContains(t, err, "remove this orderer from the channel's consenters")
+}
+
+// TestOnlyALogThatLacksSomethingIsToBeDeleted: the core ends for mistakes of this program, too.
+func TestOnlyALogThatLacksSomethingIsToBeDeleted(t *testing.T) {
+	storage := raft.NewMemoryStorage()
+	require.NoError(t, storage.SetHardState(&raftpb.HardState{Term: proto.Uint64(2), Commit: proto.Uint64(9)}))
+	for name, c := range map[string]struct {
+		fault   func(raftLogger)
+		deletes bool
+	}{
+		"a state beyond the log": {deletes: true, fault: func(l raftLogger) {
+			_, _ = raft.NewRawNode(&raft.Config{ID: 1, ElectionTick: 10, HeartbeatTick: 1, Storage: storage, MaxInflightMsgs: 1, Logger: l})
+		}},
+		"another": {fault: func(l raftLogger) { l.Panicf("entry %d conflict with committed entry [committed(%d)]", 3, 4) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := func() (err error) {
+				defer endByFault("ch", &err)
+				c.fault(raftLogger{"ch"})
+				return nil
+			}
+			err := ended()
+			require.ErrorContains(t, err, "raft of channel ch: ")
+			assert.Equal(t, c.deletes, strings.Contains(err.Error(), raftlog.Remedy), err)
+		})
+	}
 }
