@@ -3,7 +3,9 @@ package etcdraft
 import (
 	"errors"
 	"fmt"
+	"slices"
 
+	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
@@ -22,6 +24,9 @@ func check(m *raftpb.Message) error {
 		if _, err := raftlog.Height(m.GetSnapshot()); err != nil {
 			return err
 		}
+		if conf := m.GetSnapshot().GetMetadata().GetConfState(); !votersAlone(conf) {
+			return fmt.Errorf("a snapshot of a group other than of different voters alone: %v", conf)
+		}
 	case raftpb.MsgHeartbeatResp:
 		if len(m.GetContext()) > 0 {
 			return errors.New("the answer to a read, which was not asked for")
@@ -35,6 +40,14 @@ func check(m *raftpb.Message) error {
 		return fmt.Errorf("%s without a term", m.GetType())
 	}
 	return nil
+}
+
+// votersAlone reports whether a snapshot's group is as orderers make them: they add and remove one voter at a time. The Raft
+// core ends the process for a group that contradicts itself.
+func votersAlone(conf *raftpb.ConfState) bool {
+	voters := slices.Sorted(slices.Values(conf.GetVoters()))
+	return !slices.Contains(voters, raft.None) && len(slices.Compact(voters)) == len(conf.GetVoters()) && !conf.GetAutoLeave() &&
+		len(conf.GetLearners())+len(conf.GetVotersOutgoing())+len(conf.GetLearnersNext()) == 0
 }
 
 // follow errs where the entries of a message that appends some do not follow each other and the place that they are to be

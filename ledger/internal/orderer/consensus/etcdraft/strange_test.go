@@ -17,10 +17,16 @@ import (
 
 // TestAMessageThatNoMemberSendsIsRefused: to the Raft core it would be a mistake of this program, which ends.
 func TestAMessageThatNoMemberSendsIsRefused(t *testing.T) {
-	for name, c := range map[string]struct {
+	type message struct {
 		message *raftpb.Message
 		taken   bool
-	}{
+	}
+	snapshotOf := func(voters *raftpb.ConfState) message {
+		s := raftlog.NewSnapshot(9, 1, nil, 2)
+		s.Metadata.ConfState = voters
+		return message{message: &raftpb.Message{Type: raftpb.MsgSnap.Enum(), Term: proto.Uint64(1), Snapshot: s}}
+	}
+	for name, c := range map[string]message{
 		"a proposal":        {message: &raftpb.Message{Type: raftpb.MsgProp.Enum()}},
 		"a read":            {message: &raftpb.Message{Type: raftpb.MsgReadIndex.Enum(), Term: proto.Uint64(1)}},
 		"a transfer":        {message: &raftpb.Message{Type: raftpb.MsgTransferLeader.Enum(), Term: proto.Uint64(1)}},
@@ -32,6 +38,12 @@ func TestAMessageThatNoMemberSendsIsRefused(t *testing.T) {
 		"a snapshot of what": {message: &raftpb.Message{Type: raftpb.MsgSnap.Enum(), Term: proto.Uint64(1), Snapshot: &raftpb.Snapshot{
 			Data: []byte("much"), Metadata: raftlog.NewSnapshot(9, 1, []uint64{1, 2, 3}, 2).Metadata,
 		}}},
+		"a snapshot of learners":             snapshotOf(&raftpb.ConfState{Voters: []uint64{1, 2, 3}, Learners: []uint64{1}}),
+		"a snapshot of a change":             snapshotOf(&raftpb.ConfState{Voters: []uint64{1, 2, 3}, VotersOutgoing: []uint64{1, 2}}),
+		"a snapshot of coming learners":      snapshotOf(&raftpb.ConfState{Voters: []uint64{1, 2, 3}, LearnersNext: []uint64{3}}),
+		"a snapshot of a change that leaves": snapshotOf(&raftpb.ConfState{Voters: []uint64{1, 2, 3}, AutoLeave: proto.Bool(true)}),
+		"a snapshot of nobody's vote":        snapshotOf(&raftpb.ConfState{Voters: []uint64{1, 0, 3}}),
+		"a snapshot of a vote twice":         snapshotOf(&raftpb.ConfState{Voters: []uint64{1, 2, 1}}),
 		"a snapshot": {taken: true, message: &raftpb.Message{
 			Type: raftpb.MsgSnap.Enum(), Term: proto.Uint64(1), Snapshot: raftlog.NewSnapshot(9, 1, []uint64{1, 2, 3}, 2),
 		}},
@@ -114,6 +126,17 @@ func anyMessage(random *rand.Rand) *raftpb.Message {
 		m.Snapshot = &raftpb.Snapshot{}
 	case 1:
 		m.Snapshot = raftlog.NewSnapshot(random.Uint64N(8), random.Uint64N(8), []uint64{1, 2, 3}, 1)
+		if random.IntN(2) == 0 {
+			some := func() (ids []uint64) {
+				for range random.IntN(4) {
+					ids = append(ids, random.Uint64N(4))
+				}
+				return ids
+			}
+			m.Snapshot.Metadata.ConfState = &raftpb.ConfState{
+				Voters: some(), Learners: some(), VotersOutgoing: some(), LearnersNext: some(), AutoLeave: proto.Bool(random.IntN(4) == 0),
+			}
+		}
 	}
 	return m
 }
