@@ -129,6 +129,26 @@ func TestAnAuthorityWithOthersBelowItHasNoMembers(t *testing.T) {
 	}
 }
 
+// TestARenewedAuthorityWithOthersBelowItHasNoMembers either, though the certificate that those were issued by is another one
+// of its key.
+func TestARenewedAuthorityWithOthersBelowItHasNoMembers(t *testing.T) {
+	root := authority(t, "org1")
+	middle := intermediate(t, root)
+	renewed := renew(t, root, time.Now().Add(time.Hour), time.Now().AddDate(20, 0, 0))
+	m, err := NewManager(OrgConfig{
+		MSPID: "Org1MSP", RootCerts: [][]byte{root.CertPEM(), renewed}, IntermediateCerts: [][]byte{middle.CertPEM()}, OUs: DefaultOUs(),
+	})
+	require.NoError(t, err)
+	later := ca.Request{CommonName: "u", Unit: "client", NotBefore: time.Now().Add(2 * time.Hour), NotAfter: time.Now().AddDate(15, 0, 0)}
+	for name, c := range map[string]struct {
+		from *ca.Authority
+		want error
+	}{"root": {root, ErrUntrusted}, "middle": {middle, nil}} {
+		_, err := m.DeserializeUndated(issue(t, c.from, "Org1MSP", later).Serialized())
+		assert.ErrorIs(t, err, c.want, name)
+	}
+}
+
 // TestAnAuthorityMayHaveAnyKindOfKey, as in Fabric: companies' roots are often RSA. Members may not.
 func TestAnAuthorityMayHaveAnyKindOfKey(t *testing.T) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)

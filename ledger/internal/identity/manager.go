@@ -61,7 +61,7 @@ func DefaultOUs() map[string]Role {
 
 type org struct {
 	roots, intermediates *x509.CertPool
-	inner                []*x509.Certificate // authorities with another one below them
+	inner                map[string]bool // by key, which a renewed certificate shares; authorities with another one below them
 	revoked              revocations
 	admins               map[[sha256.Size]byte]bool // by digest
 	ous                  map[string]Role
@@ -103,7 +103,7 @@ func NewManager(orgs ...OrgConfig) (*Manager, error) {
 }
 
 func newOrg(cfg *OrgConfig) (*org, error) {
-	o := &org{roots: x509.NewCertPool(), intermediates: x509.NewCertPool(), ous: cfg.OUs}
+	o := &org{roots: x509.NewCertPool(), intermediates: x509.NewCertPool(), inner: map[string]bool{}, ous: cfg.OUs}
 	if len(cfg.RootCerts) == 0 {
 		return nil, errors.New("it has no root certificate")
 	}
@@ -118,7 +118,9 @@ func newOrg(cfg *OrgConfig) (*org, error) {
 	for _, authority := range below {
 		chains, _ := o.chains(authority) // one that leads to no root harms no other
 		for _, chain := range chains {
-			o.inner = append(o.inner, chain[1:]...)
+			for _, above := range chain[1:] {
+				o.inner[string(above.RawSubjectPublicKeyInfo)] = true
+			}
 		}
 	}
 	authorities := append(roots, below...)
@@ -281,7 +283,7 @@ func (i *Identity) chain(o *org) (chains [][]*x509.Certificate, err error) {
 	}
 	// As in Fabric an organisation that has put an authority below another one trusts the lower one for its members.
 	chains = slices.DeleteFunc(chains, func(chain []*x509.Certificate) bool {
-		return slices.ContainsFunc(o.inner, chain[1].Equal)
+		return o.inner[string(chain[1].RawSubjectPublicKeyInfo)]
 	})
 	if len(chains) == 0 {
 		return nil, fmt.Errorf("%w: %q of %s was issued by an authority that has others below it", ErrUntrusted, i.Cert.Subject.CommonName, i.MSPID)
