@@ -73,8 +73,8 @@ func (t *tracker) forget(w *waiter) {
 }
 
 // settle answers the waiter whose own copy of a transaction that is: nil when it is ordered, or why it did not get into the
-// log. Another copy may still be under way. Where a refused copy's waiter has had the answer to another's order, it was that
-// one's, who would wait in vain.
+// log. Another copy may still be under way. Where a refused copy's waiter has had the answer to another's order, it may have
+// been that one's, who would wait in vain.
 func (t *tracker) settle(w *waiter, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
