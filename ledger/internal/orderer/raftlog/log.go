@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3"
@@ -137,8 +139,8 @@ func (l *Log) reopen(h *history) error {
 	if err != nil {
 		return err
 	}
-	if h.torn != "" { // etcd's own repair makes a copy of the file, for which a full disk has no room
-		if err := os.Truncate(h.torn, h.whole); err != nil {
+	if h.torn != "" {
+		if err := cutOff(h.torn, h.whole); err != nil {
 			return err
 		}
 	}
@@ -168,6 +170,23 @@ func (l *Log) reopen(h *history) error {
 	// A process that was killed may have written without a sync what this one answers for: the leader sends again, and
 	// what is in the log already is acknowledged without another write. What was cut off stays away, too.
 	return l.wal.Sync()
+}
+
+// cutOff ends a file at a place, and preallocates it again. etcd's own repair makes a copy of the file, for which a full disk
+// has no room. There the file may stay short.
+func cutOff(path string, at int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(at)
+	if err == nil {
+		err = fileutil.Preallocate(f, wal.SegmentSizeBytes, true)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
 }
 
 // MarkCommitted tells the log that index is known to be committed, because the
