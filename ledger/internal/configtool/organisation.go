@@ -1,6 +1,9 @@
 package configtool
 
 import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -143,16 +146,12 @@ func readOrganisation(mspID, dir string, peers []string) (patch channelconfig.Pa
 	for sub, into := range map[string]*[]string{
 		"intermediatecerts": &org.IntermediateCerts, "tlsintermediatecerts": &org.TLSIntermediateCerts, "crls": &revoked,
 	} {
-		files, err := filepath.Glob(filepath.Join(dir, sub, "*"))
-		if err != nil {
-			return patch, err
+		kind, parse := "CERTIFICATE", isCertificate
+		if sub == "crls" {
+			kind, parse = "X509 CRL", isRevocationList
 		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return patch, err
-			}
-			*into = append(*into, string(text))
+		if *into, err = readAll(filepath.Join(dir, sub, "*"), kind, parse); err != nil {
+			return patch, fmt.Errorf("organisation %s: %w", mspID, err)
 		}
 	}
 	patch.Organisations = []channelconfig.OrganisationPatch{org}
@@ -162,8 +161,46 @@ func readOrganisation(mspID, dir string, peers []string) (patch channelconfig.Pa
 	return patch, nil
 }
 
+// readAll reads what files hold, PEM of any number or DER, and gives each by itself in PEM.
+func readAll(pattern, kind string, parse func(der []byte) error) (all []string, err error) {
+	found, err := visible(pattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range found {
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		block, rest := pem.Decode(text)
+		if block == nil && len(bytes.TrimSpace(text)) > 0 {
+			block = &pem.Block{Bytes: text}
+		}
+		for ; block != nil; block, rest = pem.Decode(rest) {
+			if err := parse(block.Bytes); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			all = append(all, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: block.Bytes})))
+		}
+	}
+	return all, nil
+}
+
+func isCertificate(der []byte) error {
+	_, err := x509.ParseCertificate(der)
+	return err
+}
+
+func isRevocationList(der []byte) error {
+	_, err := x509.ParseRevocationList(der)
+	return err
+}
+
 func single(pattern string) (string, error) {
-	found, err := filepath.Glob(pattern)
+	found, err := visible(pattern)
 	if err != nil {
 		return "", err
 	}
@@ -171,4 +208,10 @@ func single(pattern string) (string, error) {
 		return "", fmt.Errorf("%s: one file is accepted, %d are there", pattern, len(found))
 	}
 	return found[0], nil
+}
+
+// visible leaves out what repositories (.gitkeep) and Kubernetes' mounts (..data) have beside the files.
+func visible(pattern string) ([]string, error) {
+	found, err := filepath.Glob(pattern)
+	return slices.DeleteFunc(found, func(file string) bool { return strings.HasPrefix(filepath.Base(file), ".") }), err
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -74,14 +75,14 @@ func TestAnOrganisationsFolderIsReadWhole(t *testing.T) {
 	lost, revoked := issue()
 	list, err := middle.Revoke(lost)
 	require.NoError(t, err)
-	dir := t.TempDir()
-	for file, text := range map[string][]byte{
-		"cacerts/root.pem": root.CertPEM(), "intermediatecerts/middle.pem": middle.CertPEM(),
-		"tlscacerts/root.pem": root.CertPEM(), "tlsintermediatecerts/middle.pem": middle.CertPEM(), "crls/lost.pem": list,
-	} {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, file), text, 0o600))
-	}
+	der, _ := pem.Decode(list)
+	another := below(t, root)
+	dir := folderOf(t, map[string][]byte{
+		"cacerts/root.pem": root.CertPEM(), "cacerts/.gitkeep": nil, "tlscacerts/root.pem": root.CertPEM(),
+		"intermediatecerts/both.pem": slices.Concat(middle.CertPEM(), another.CertPEM()), "intermediatecerts/none.pem": []byte("\n"),
+		"intermediatecerts/.gitkeep": []byte("x"), "intermediatecerts/..data/middle.pem": middle.CertPEM(), "intermediatecerts/old/middle.pem": nil,
+		"tlsintermediatecerts/middle.pem": middle.CertPEM(), "crls/lost.crl": der.Bytes,
+	})
 	patch, err := readOrganisation("Org3MSP", dir, nil)
 	require.NoError(t, err)
 	config, err := patch.Apply(peertest.New(t, peertest.Options{}).Bundle.Config)
@@ -93,10 +94,40 @@ func TestAnOrganisationsFolderIsReadWhole(t *testing.T) {
 	require.NoError(t, err)
 	_, err = bundle.MSP.Deserialize(revoked.Serialized())
 	require.ErrorIs(t, err, identity.ErrRevoked)
+	issuedByAnother, key, err := another.Issue(ca.Request{CommonName: "peer1", Unit: "peer"})
+	require.NoError(t, err)
+	signer, err := identity.NewSigner("Org3MSP", issuedByAnother, key)
+	require.NoError(t, err)
+	_, err = bundle.MSP.Deserialize(signer.Serialized())
+	require.NoError(t, err)
 	known := x509.NewCertPool()
 	known.AppendCertsFromPEM(root.CertPEM())
 	known.AppendCertsFromPEM(middle.CertPEM())
 	assert.True(t, bundle.Orgs["Org3MSP"].TLSRoots.Equal(known))
+}
+
+// TestAFileThatCannotBeReadIsNamed, of the many that an organisation's folder may have.
+func TestAFileThatCannotBeReadIsNamed(t *testing.T) {
+	root, err := ca.New("ca", "org3.example.com")
+	require.NoError(t, err)
+	for _, bad := range []string{"intermediatecerts/bad.pem", "tlsintermediatecerts/bad.pem", "crls/bad.pem"} {
+		for _, text := range [][]byte{[]byte("x"), root.KeyPEM(), slices.Concat(root.CertPEM(), root.KeyPEM())} {
+			dir := folderOf(t, map[string][]byte{"cacerts/root.pem": root.CertPEM(), "tlscacerts/root.pem": root.CertPEM(), bad: text})
+			_, err := readOrganisation("Org3MSP", dir, nil)
+			assert.ErrorContains(t, err, filepath.Join(dir, bad)+": ")
+		}
+	}
+}
+
+// folderOf makes a folder of such files.
+func folderOf(t *testing.T, files map[string][]byte) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for file, text := range files {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), text, 0o600))
+	}
+	return dir
 }
 
 // below makes an authority below another one.
