@@ -19,8 +19,8 @@ const (
 	windowBytes = 4 << 20 // fixed and wide: no pings to estimate one
 	// handshake is how long a node may take to accept a connection. gRPC waits for 20 s.
 	handshake = 3 * time.Second
-	// A network that drops everything is noticed by a question after this silence that has no answer: TCP notices it where
-	// it has something to send, and after a quarter of an hour. Both are Fabric's.
+	// After a minute without a word the node is asked; without an answer in 20 s the connection ends. TCP itself notices only
+	// where it has something to send, and after a quarter of an hour. Both times are Fabric's.
 	askAfter, answerWithin = time.Minute, 20 * time.Second
 )
 
