@@ -41,8 +41,8 @@ func (c *Core) applyDecided() {
 	}
 }
 
-// displace has proposed again what waits of an entry in whose place another is decided: a leader had forgotten in a crash what
-// it proposed there before.
+// displace has proposed again what waits of the entry that is accepted there. Another one is decided in its place, as a leader
+// had forgotten in a crash what it proposed there before; or what is decided there is not known, as the state is fetched.
 func (c *Core) displace(s *slot) {
 	if s.accepted && s.entry != nil {
 		c.Pending.Shelve(s.entry)

@@ -71,7 +71,7 @@ func (c *Core) collect() {
 			break
 		}
 		if s := c.slots[c.Forgotten+1]; s != nil && c.Forgotten >= c.Applied {
-			c.displace(s) // unless the state that is fetched has it
+			c.displace(s) // what of it the state that is fetched has, Took drops
 		}
 		delete(c.slots, c.Forgotten+1)
 	}
