@@ -88,6 +88,7 @@ class NoSlicer:
     def step(self, period: SlicePeriod) -> SliceState:
         """Try to put back what is left."""
         if self._left is not None:
+            self._left.look()
             self._stuck.tell(self._left.apply({}).stuck)
         return self._state
 
@@ -113,7 +114,7 @@ class Slicer:
 
     def step(self, period: SlicePeriod) -> SliceState:
         """Do one period's work."""
-        delays = period.delays
+        delays, default = period.delays, self._guard.look()
         its = {one.name: one for one in period.components if one.role is not Role.CLIENT}
         on, text = period.disturbed, "required"
         if self._mode == "auto":
@@ -124,7 +125,7 @@ class Slicer:
             delay, before = delays.get(name), self._sizes.get(name)  # a look that failed changes nothing
             wanted = before
             if delay is not None and delay.slices:
-                wanted = size(delay.run / delay.slices, self._guard.default, SHORTEST, before)
+                wanted = size(delay.run / delay.slices, default, SHORTEST, before)
             if wanted is not None:
                 sizes[name] = wanted
         self._sizes = sizes

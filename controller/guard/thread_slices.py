@@ -57,10 +57,9 @@ class SliceGuard:
         #: The last slices that a group's threads were given, in order: a new thread may have inherited any of them.
         self._given: dict[str, tuple[int, ...]] = {}
 
-    @property
-    def default(self) -> int:
-        """Give the kernel's slice in ns, as of the last round."""
-        return self._slices.default
+    def look(self) -> int:
+        """Look at the kernel's slice in ns again, in every period: a thread that sleeps keeps the one of before."""
+        return self._slices.look()
 
     def go_on(self, entries: Iterable[Entry]) -> None:
         """Hold threads whose slices a daemon before this one has set and that could not be restored yet."""
@@ -75,8 +74,6 @@ class SliceGuard:
         A thread below several of these groups belongs to the innermost.
         """
         writer, held = self._writer, self._writer.held()
-        if wanted or self._members:
-            self._slices.look()
         lists = self._divide(wanted)
         listed = set().union(*lists.values())
         stuck: list[Outcome] = []

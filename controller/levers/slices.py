@@ -28,10 +28,11 @@ class Slices(Lever[int]):
         self.default = default
         self._defaults = {default}  # a thread that sleeps has that of before
 
-    def look(self) -> None:
-        """Look at the default again, which may have moved."""
+    def look(self) -> int:
+        """Look at the default again, which may have moved; give it in ns."""
         self.default = default_slice(self._scheduler) or self.default
         self._defaults.add(self.default)
+        return self.default
 
     def identity(self, tid: int) -> ThreadId:
         """Identify the thread that has the number now. ThreadGoneError."""
@@ -68,9 +69,10 @@ def size(run: float, default: int, shortest: int, before: int | None) -> int | N
     """Give the slice in ns for a component that runs for ``run`` seconds at a stretch; ``None``: the default suffices.
 
     The slice is twice ``run``, so that the component mostly finishes what it began: a shorter one was measured to hurt
-    it. The slice ``before`` stays until it is off by more than a third.
+    it. The slice ``before`` stays until it is off by more than a third. It is odd, so that it is told from a default:
+    the kernel's are 0.7 ms times a number, and operators set round ones, of which ``shortest`` is the least.
     """
-    wanted = max(shortest, round(2e9 * run))
+    wanted = max(shortest, round(2e9 * run)) | 1
     if wanted >= 0.8 * default:
         return None
     if before is not None and 0.75 * before <= wanted <= 1.33 * before:

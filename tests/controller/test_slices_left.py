@@ -64,13 +64,13 @@ def test_slices_are_put_back_at_the_end_and_what_cannot_be_is_said(
 ) -> None:
     threads = site_of_toy_threads
     with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
-        assert in_force(slicer).slices == {"p": 400_000}
-        assert threads.slices() == {7: 400_000}
+        assert in_force(slicer).slices == {"p": 400_001}
+        assert threads.slices() == {7: 400_001}
     assert (threads.slices(), caplog.messages, slicer.clean) == ({7: DEFAULT}, [], True)
     with slicing("required", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
         in_force(slicer)
         threads.broken = {7}
-    why = "thread 7: not permitted; it has a slice of 400000 ns, and should have a slice of 2800000 ns"
+    why = "thread 7: not permitted; it has a slice of 400001 ns, and should have a slice of 2800000 ns"
     assert (caplog.messages, slicer.clean) == ([f"restore g: failed: {why}"], False)
     assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (0, [f"g: {why}"])
     threads.broken = set()
@@ -114,7 +114,7 @@ def test_slices_that_cannot_be_put_back_for_a_while_are_said_once_and_when_they_
         for _ in range(3):
             slicer.step(calm)
         assert threads.slices() == {7: DEFAULT}
-    why = "thread 7: not permitted; it has a slice of 400000 ns, and should have a slice of 2800000 ns"
+    why = "thread 7: not permitted; it has a slice of 400001 ns, and should have a slice of 2800000 ns"
     assert caplog.messages == [
         f"slices: g: {why}: tried again in each period",
         "slices: all that could not be put back are back",
@@ -129,8 +129,8 @@ def test_where_slices_are_off_what_is_still_left_at_the_end_is_said_and_not_clea
     with slicing("off", False, tmp_path, Hierarchy(1, tmp_path)) as slicer:
         assert slicer.step(SlicePeriod(1.0, [], {}, {}, False)) == SliceState()
         caplog.clear()
-    why = "thread 7: not permitted; it has a slice of 400000 ns, and should have a slice of 2800000 ns"
-    assert (caplog.messages, slicer.clean, left.slices()) == ([f"restore g: failed: {why}"], False, {7: 400_000})
+    why = "thread 7: not permitted; it has a slice of 400001 ns, and should have a slice of 2800000 ns"
+    assert (caplog.messages, slicer.clean, left.slices()) == ([f"restore g: failed: {why}"], False, {7: 400_001})
     assert [one.place for one in Journal(tmp_path, name="slices").load().entries] == [7]
 
 
@@ -155,7 +155,7 @@ def test_a_recovery_of_slices_says_what_it_could_do(
         in_force(slicer)
         kept = (tmp_path / "slices").read_bytes()
     (tmp_path / "slices").write_bytes(kept)
-    site_of_toy_threads.add(7, 400_000)
+    site_of_toy_threads.add(7, 400_001)
 
     def without() -> ToyScheduler:
         raise SliceError("no such call")
@@ -181,14 +181,14 @@ def test_a_group_that_cannot_be_listed_stays_in_the_journal_for_the_next_recover
         in_force(slicer)
         kept = (tmp_path / "slices").read_bytes()
     (tmp_path / "slices").write_bytes(kept)
-    threads.add(7, 400_000)
-    threads.add(8, 400_000)  # made by that one
+    threads.add(7, 400_001)
+    threads.add(8, 400_001)  # made by that one
     file.unlink()
     file.mkdir()  # it can be opened, and not be read
     assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (
         0, ["g: its threads cannot be listed (Is a directory): new ones may have inherited a slice"]
     )  # fmt: skip
-    assert threads.slices() == {7: DEFAULT, 8: 400_000}
+    assert threads.slices() == {7: DEFAULT, 8: 400_001}
     file.rmdir()
     file.write_text("7\n8\n")
     assert recover_slices(tmp_path, Hierarchy(1, tmp_path)) == (1, [])

@@ -12,6 +12,7 @@ import pytest
 from running import Site
 from toy_daemon import ToySite, peer
 from toy_scheduler import DEFAULT
+from toy_threads import ToyThreads
 from waiting import DIES_WITH_TEST, until
 
 from qioi.commands.explain import lines
@@ -42,6 +43,9 @@ class ToyGuard:
         self.default = DEFAULT
         self.problem: str | None = None
 
+    def look(self) -> int:
+        return self.default
+
     def apply(self, wanted: dict[str, int]) -> Counts:
         self.wanted = wanted
         return Counts(problem=self.problem)
@@ -61,7 +65,7 @@ def make(folder: Path, mode: str, threshold: float | None = 100) -> tuple[ToySit
 def test_required_is_in_force_while_interference_lasts(tmp_path: Path) -> None:
     site, guard = make(tmp_path, "required")
     site.run(2)
-    assert guard.wanted == {"g/p": 400_000}
+    assert guard.wanted == {"g/p": 400_001}
     assert 'qioi_component_slice_seconds{component="peer0"} 0.0004' in render(site.snapshot).decode()
     assert dict(lines(explain(site.snapshot, "peer0", site.hierarchy)))["slice"] == "0.40 ms (required: required)"
     site.toy.host = HostLoad(0.9, 0.0)
@@ -80,7 +84,7 @@ def test_threads_keep_their_slice_while_they_cannot_be_looked_at(tmp_path: Path)
     site.run(2)
     del site.toy.waits["peer0"]
     site.run(2)
-    assert guard.wanted == {"g/p": 400_000}
+    assert guard.wanted == {"g/p": 400_001}
 
 
 def rest(site: ToySite) -> None:
@@ -255,11 +259,11 @@ def test_after_a_kill_restore_puts_real_threads_back(site: Site) -> None:
     slicer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     site.processes.append(slicer)
     assert slicer.stdout is not None
-    assert slicer.stdout.readline() == "{'p': 400000}\n"
-    assert kernel.read(worker.pid) == Attributes(before.policy, before.flags, before.nice, 400_000)
+    assert slicer.stdout.readline() == "{'p': 400001}\n"
+    assert kernel.read(worker.pid) == Attributes(before.policy, before.flags, before.nice, 400_001)
     slicer.send_signal(signal.SIGKILL)
     slicer.communicate()
-    assert kernel.read(worker.pid).slice == 400_000
+    assert kernel.read(worker.pid).slice == 400_001
     done = site.qioi("restore", "--state-dir", str(site.state))
     assert done.returncode == 0, done.stderr
     assert "slices of 1 threads: put back" in done.stdout
@@ -317,6 +321,30 @@ def test_a_component_that_pauses_keeps_its_slice(tmp_path: Path) -> None:
     assert step(0) == sized
     assert step(0, disturbed=False) == {}
     assert step(0) == {}
+
+
+def test_the_default_is_looked_at_in_every_period(tmp_path: Path) -> None:
+    """At 0.7 ms nothing is to be gained, at 2.8 ms something is; a thread asleep since 1.4 ms has no slice."""
+    toy = ToyThreads(tmp_path)
+    toy.groups = {"g": [1]}
+    slicer = Slicer("required", toy.guard)
+
+    def step(default: int, disturbed: bool) -> dict[str, int]:
+        toy.scheduler.default = default
+        delays = {"p": DelayReading("p", 0.03, 0.1, 100, 1.0)}
+        return dict(slicer.step(SlicePeriod(0.0, [Component("p", Role.PEER, "g")], delays, {}, disturbed)).slices)
+
+    assert step(700_000, True) == {}
+    assert step(1_400_001, False) == {}
+    toy.scheduler.add(1, 1_400_001)
+    assert step(DEFAULT, True) == {"p": 600_001}
+    assert step(DEFAULT, False) == {}
+    assert toy.scheduler.slices() == {1: DEFAULT}
+    assert step(DEFAULT, True) == {"p": 600_001}
+    toy.scheduler.default = 2_100_000
+    NoSlicer(left=toy.guard).step(SlicePeriod(0.0, [], {}, {}, False))
+    assert toy.scheduler.slices() == {1: 2_100_000}
+    assert not toy.journal.file.exists()
 
 
 def test_slices_and_shares_are_never_on_trial_at_once(tmp_path: Path) -> None:

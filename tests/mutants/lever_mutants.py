@@ -60,6 +60,7 @@ LEVERS = [
         ),
         ("slices: what has none is held", "if value == NOT_FAIR:", "if False:"),
         ("slices: longer than the default", "if wanted >= 0.8 * default:", "if False:"),
+        ("slices: a default is given", "round(2e9 * run)) | 1", "round(2e9 * run))"),
         ("slices: they move with every run", "if before is not None and", "if False and"),
     ),
     *of(

@@ -16,7 +16,8 @@ from qioi.controller.guard.journal import Journal
 from qioi.controller.guard.thread_slices import NAME, Counts, SliceGuard, restore_threads
 from qioi.controller.guard.writer import CALM, PAUSE
 from qioi.controller.levers import eevdf
-from qioi.controller.levers.eevdf import Attributes, Kernel
+from qioi.controller.levers.eevdf import SHORTEST, Attributes, Kernel
+from qioi.controller.levers.slices import size
 
 
 def test_set_refreshed_and_put_back(toy: ToyThreads) -> None:
@@ -43,14 +44,38 @@ def test_a_default_that_moves_while_slices_are_in_force_is_no_original_and_is_wh
     toy.scheduler.default = default
     toy.join(3, default)
     toy.join(4)  # asleep since before, it still has the default of then
+    assert toy.guard.look() == default
     assert toy.guard.apply({"g": 300_000}) == Counts(set=2)
-    assert toy.guard.default == default
     assert toy.guard.apply({}) == Counts()
     assert toy.scheduler.slices() == {1: default, 2: 5_000_000, 3: default, 4: default}
     toy.guard.apply({"g": 300_000})
     toy.scheduler.default = DEFAULT
     assert toy.guard.restore() == []
     assert toy.scheduler.slices() == {1: DEFAULT, 2: 5_000_000, 3: DEFAULT, 4: DEFAULT}
+    assert not toy.journal.file.exists()
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["the default later", "the default earlier"])
+@pytest.mark.parametrize(("run", "default"), [(0.0, SHORTEST), (0.00035, 700_000)])
+def test_a_slice_of_ours_is_told_from_a_default_of_another_time(
+    toy: ToyThreads, run: float, default: int, earlier: bool
+) -> None:
+    """The shortest slice, which is often given, is also the least default that an operator may set."""
+    found, given = toy.scheduler.slices(), size(run, DEFAULT, SHORTEST, None)
+    assert given is not None
+
+    def moves() -> None:
+        for now in (default, DEFAULT):
+            toy.scheduler.default = now
+            toy.guard.look()
+            toy.guard.apply(dict.fromkeys(toy.guard._members, given))
+
+    if earlier:
+        moves()
+    assert toy.guard.apply({"g": given}) == Counts(set=2)
+    moves()
+    assert toy.guard.apply({}) == Counts()
+    assert toy.scheduler.slices() == found
     assert not toy.journal.file.exists()
 
 

@@ -11,11 +11,11 @@ from qioi.controller.levers.slices import size
 @pytest.mark.parametrize(
     ("run", "before", "expected"),
     [
-        (0.00005, None, 100_000),
-        (0.00001, None, 100_000),
-        (0.0002, None, 400_000),
+        (0.00005, None, 100_001),
+        (0.00001, None, 100_001),
+        (0.0002, None, 400_001),
         (0.0002, 350_000, 350_000),
-        (0.0002, 200_000, 400_000),
+        (0.0002, 200_000, 400_001),
         (0.0012, None, None),  # longer than the default serves: nothing is to be gained
     ],
 )
