@@ -136,6 +136,25 @@ class MadeAnew(Files):
         super().write(path, value, identity)
 
 
+@pytest.mark.parametrize("host", ["files"], indirect=True)
+def test_a_group_made_anew_while_its_file_is_opened_is_gone(
+    host: Host, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, guard, opens = host.make("a"), host.guard(journal), os.open
+    guard.hold(path)
+
+    def opens_late(file: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if dir_fd is not None:
+            host.remove(path)
+            host.make("a", 333)
+        return opens(file, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", opens_late)
+    (outcome,) = guard.apply({path: 4096})
+    assert (outcome.result, outcome.message.endswith("another group has that path now")) == (Result.GONE, True)
+    assert host.get(path) == 333
+
+
 @pytest.mark.parametrize("host", ["files", "files on a fake of v2"], indirect=True)
 @pytest.mark.parametrize("when", ["raised", "restored"])
 def test_another_group_that_comes_just_before_our_write_is_not_written(host: Host, journal: Journal, when: str) -> None:
