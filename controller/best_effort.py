@@ -148,5 +148,7 @@ def recover_idle(state_dir: Path, hierarchy: Hierarchy) -> tuple[list[Outcome], 
         entries, problems = read_left(journal)
     except OSError as error:
         return [], [f"{journal.file}: {error.strerror}: no idle group could be put back"]
+    if not entries and not os.path.lexists(journal.file):  # storing waits for the disk
+        return [], []
     outcomes, left = restore_entries(Idle(hierarchy, Files(hierarchy)), entries)
     return outcomes, [*problems, *store_left(journal, left)]

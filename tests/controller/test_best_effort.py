@@ -199,6 +199,11 @@ def test_a_damaged_journal_of_idle_groups_stays_where_it_cannot_be_set_aside(
     assert (tmp_path / "idle").read_text() == "half"
 
 
+def test_without_a_journal_no_recovery_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qioi.controller.guard.journal.sync_folder", full)
+    assert recover_idle(tmp_path, Hierarchy(2, tmp_path)) == ([], [])
+
+
 def one_group(folder: Path) -> tuple[Hierarchy, Path]:
     (folder / "batch").mkdir()
     (folder / "batch/cpu.weight").write_text("300")
