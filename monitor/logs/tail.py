@@ -70,7 +70,7 @@ class FileTail:
         self._max_read = max_read
         self._max_backlog = max_backlog
         self._files: deque[OpenLog] = deque()
-        #: The last copy of before a truncation; it is closed, and may have the log's name again.
+        #: The last copy of before a truncation, as it was closed last; it may have the log's name again.
         self._copy: OpenLog | None = None
         #: A file that is found next was there before, so that what it holds is old.
         self._start_at_end = True
@@ -357,6 +357,8 @@ class FileTail:
         # Where the next file was read on meanwhile, an empty line would stand behind its lines, not where some miss.
         if rest and (begun or file.copied or not self._files):
             blocks.append(rest)
+        if self._copy is not None and self._copy.key == file.key:
+            self._copy = file  # it had the name for a while, and was read on
         file.close()
 
     def _open(self, path: str) -> OpenLog | None:

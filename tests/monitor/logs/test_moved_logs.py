@@ -148,6 +148,27 @@ def test_a_copy_of_before_a_truncation_under_the_name_again_repeats_nothing(log:
     tail.close()
 
 
+def test_such_a_copy_that_loses_the_name_and_gets_it_back_repeats_nothing(log: Path) -> None:
+    tail = FileTail(log)
+    append(log, OLD)
+    tail.poll()
+    copy = shutil.copy2(log, log.with_name("peer.log.1"))
+    os.truncate(log, 0)
+    tail.poll()
+    tail.poll()
+    copy.rename(log)
+    append(log, b"under the name\n")
+    assert lines_of(tail.poll()) == [b"under the name"]
+    log.rename(copy)
+    append(log, b"another\n")
+    while open_files(log.parent) > 1:
+        tail.poll()
+    copy.rename(log)
+    append(log, b"new\n")
+    assert lines_of(tail.poll()) == [b"new"]
+    tail.close()
+
+
 def test_another_file_in_the_place_of_such_a_copy_is_read_from_its_beginning(log: Path) -> None:
     """Its inode may be the copy's, which was deleted meanwhile."""
     tail = FileTail(log)
