@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -15,8 +15,8 @@ class Delays(Protocol):
     """Scheduling delay per component."""
 
     @property
-    def met(self) -> bool:
-        """Whether the last call met a component, so that what it had done before is not known."""
+    def met(self) -> Collection[str]:
+        """Name the components that the last call met, so that what these had done before is not known."""
         ...
 
     def read(self, now: float) -> dict[str, DelayReading]:
@@ -47,8 +47,8 @@ class CgroupDelays:
         return self._accounts.read(self._used_files[name]) if self._accounts else None
 
     @property
-    def met(self) -> bool:
-        """Whether the last reading met a component."""
+    def met(self) -> Collection[str]:
+        """Name the components that the last reading met."""
         return self._reader.met
 
     def watch(self, components: Iterable[Component]) -> None:

@@ -83,7 +83,7 @@ class Loads:
     def step(self, now: CpuTimes, cores: float, met: bool) -> HostLoad | None:
         """Compare with the look before, and with one a second ago; ``None`` if the clock has not ticked since.
 
-        ``cores`` is how many of the CPUs components and idle groups used since the look before. Where one of these was
+        ``cores`` is how many of the CPUs components and idle groups used since the look before. Where a component was
         ``met`` just now, it is not known what it used. So nobody is taken to be foreign who was not before,
         but for one look alone: somebody may be met time and again, and neighbours are not to be hidden by that.
         """

@@ -92,8 +92,8 @@ class SchedstatReader:
         self._used = used
         self._open = 0
         self._groups: dict[str, _Group] = {}
-        #: Whether the last reading met a component, so that what it had done since the one before is not known.
-        self.met = False
+        #: The components that the last reading met, so that what these had done since the one before is not known.
+        self.met: set[str] = set()
         self._proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     @property
@@ -119,7 +119,7 @@ class SchedstatReader:
         A component is left out in its first reading, which only sets the mark, and while its group is gone.
         """
         readings = []
-        self.met = False
+        self.met = set()
         for name, group in self._groups.items():
             reading = self._read_group(name, group, now)
             if reading is not None:
@@ -163,7 +163,7 @@ class SchedstatReader:
             run, wait, slices = run + new[0], wait + new[1], slices + new[2]
         group.last = now
         if interval is None:
-            self.met = True
+            self.met.add(name)
             return None
         threads = len(group.kept) + len(group.others)
         its = None if used is None or before is None else (used - before) * _NS

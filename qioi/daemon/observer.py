@@ -46,7 +46,8 @@ class Observer:
         delays = to_read.delays.read(now)
         # The CPU time of a component whose group lies in another's is in the other's.
         outer = [one for name, one in delays.items() if name not in self._outer]
-        host = to_read.host.read(outer, met=to_read.delays.met)
+        met = any(name not in self._outer for name in to_read.delays.met)
+        host = to_read.host.read(outer, met=met)
         if components and not delays:  # as in the first period: what of the load is foreign is not known
             host = None
         owed = self._thresholds.step(now, components, channels, delays, host)

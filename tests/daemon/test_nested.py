@@ -56,3 +56,10 @@ def test_what_the_inner_one_uses_is_the_outer_ones_too_and_counts_once(tmp_path:
     site.toy.tps, site.toy.waits = {"red": 25.0}, {"outer": (1.0, 0.0), "inner": (0.5, 0.0)}
     write_stat(file, 200, 0)
     assert site.run(1).host == HostLoad(idle=0.0, foreign=0.5)
+    # What the inner one did before it was met is known: it is in what the outer one used.
+    for total, met, used, foreign in ((400, "inner", 0.5, 0.75), (600, "outer", 0.25, 0.75)):
+        site.toy.met, site.toy.waits = (met,), {"outer": (used, 0.0)}
+        write_stat(file, total, 0)
+        host = site.run(1).host
+        assert host is not None
+        assert host.foreign == foreign

@@ -40,6 +40,7 @@ class ToyInstruments:
         self.elsewhere: dict[str, float] = {}  # when a channel without a policy committed
         self.waits: dict[str, tuple[float, float]] = {}  # run and wait in seconds per second
         self.threads = 15  # of each component
+        self.met: Collection[str] = ()  # components that were not known before
         self.host = HostLoad(0.0, 0.9)
         self.cpus: dict[str, frozenset[int]] = {}  # of pinned components
         self.stalls = Stalls(0.0)
@@ -99,7 +100,9 @@ class ToyChannels(ToyPart):
 
 
 class ToyDelays(ToyPart):
-    met = False
+    @property
+    def met(self) -> Collection[str]:
+        return self.toy.met
 
     def read(self, now: float) -> dict[str, DelayReading]:
         return {

@@ -103,9 +103,9 @@ def test_a_sleeping_group_neither_runs_nor_waits(groups: Groups, reader: Schedst
     process = groups.run(group, SLEEP)
     until(lambda: asleep(process, "nanosleep"))  # where it sleeps for good
     watch(reader, {"a": group})
-    assert (reader.read(0), reader.met) == ([], True)
+    assert (reader.read(0), reader.met) == ([], {"a"})
     reading = by_name(reader.read(1))["a"]
-    assert (reading, reader.met) == (DelayReading("a", 0, 0, 0, 1, 1), False)
+    assert (reading, reader.met) == (DelayReading("a", 0, 0, 0, 1, 1), set())
     assert reading.delay is None
     reader.close()
 
