@@ -137,7 +137,9 @@ class Capper:
         """
         parents = branches(want.cgroup for want in raised)
         weights = {parent: dict(weights_below(self._hierarchy, parent)) for parent in parents}
-        used = self._used.look(now, {*weights, *(child for children in weights.values() for child in children)})
+        groups = {*weights, *(child for children in weights.values() for child in children)}
+        # Outer ones first: what is used meanwhile seems to be the groups', and nobody's beside them.
+        used = self._used.look(now, sorted(groups, key=len))
         busy: dict[str, dict[str, int]] = {}
         for parent, children in weights.items():
             busy[parent] = {child: weight for child, weight in children.items() if used.get(child, BUSY) >= BUSY}

@@ -196,6 +196,22 @@ def test_processes_beside_the_groups_count_by_the_cpus_that_they_used(tmp_path: 
     assert part(5.0, 2.5, 12.2) == 400 / 500  # nor is it where the group was made anew
 
 
+def test_a_level_is_read_before_the_groups_below_it(tmp_path: Path) -> None:
+    """What these use in between would seem to be the level's own otherwise, and a process beside them."""
+    tree, asked = Tree(tmp_path), list[str]()
+    tree.held("a/p", "a/b/q")
+
+    class Asked(CpuAccounts):
+        def seconds(self, group: str) -> float | None:
+            asked.append(group)
+            return super().seconds(group)
+
+    capper = Capper(tree.guard, tree.hierarchy, Asked(2, tree.hierarchy.mount))
+    capper.apply(1.0, (want("a/b/q", 4096), want("a/p", 4096)), 0.5)
+    assert sorted(asked) == ["", "a", "a/b", "a/b/q", "a/p"]
+    assert sorted(asked, key=lambda group: group.count("/") + bool(group)) == asked
+
+
 def moved_by_request(shares: int, previous: int, request: int) -> Want:
     one = want("p", shares)
     return replace(one, decision=replace(one.decision, previous=previous), request=request)
