@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import gzip
 import platform
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from qioi.experiment.task_work import TICKS, Task, stats
+from qioi.experiment.task_work import TICKS, Stat, Task
 
 #: Interrupts among the threads; no thread has this id.
 INTERRUPTS: Task = (0, 0)
@@ -22,12 +23,12 @@ KTHREADD = 2
 SOFTIRQ_THREADS = "ksoftirqd/"
 
 
-def kernel_seconds(proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> dict[Task, float]:
-    """Give the CPU seconds so far of each of the kernel's threads, and of interrupts that no task is charged for."""
+def kernel_seconds(tasks: Iterable[Stat], proc: Path = Path("/proc"), boot: Path = Path("/boot")) -> dict[Task, float]:
+    """Of all tasks, give the CPU seconds so far of the kernel's, and of interrupts that no task is charged for."""
     irq, softirq = (int(ticks) / TICKS for ticks in (proc / "stat").read_text(encoding="utf-8").split(maxsplit=8)[6:8])
     # A kernel that accounts for interrupts at each tick sees none of them, but softirqs.
     apart = irq > 0 and accounts_apart(proc, boot)
-    threads = (one for one in stats(proc) if one.parent == KTHREADD)
+    threads = (one for one in tasks if one.parent == KTHREADD)
     seconds = {one.task: one.seconds for one in threads if not (apart and one.name.startswith(SOFTIRQ_THREADS))}
     return seconds | ({INTERRUPTS: irq + softirq} if apart else {})
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from qioi.experiment.kernel_work import kernel_seconds
 from qioi.experiment.own_work import own_seconds
-from qioi.experiment.task_work import Work
+from qioi.experiment.task_work import Work, stats
 from qioi.lab.machine import Snapshot, between
 from qioi.lab.sampler import Sample
 
@@ -52,11 +52,13 @@ class Accounting:
     """Makes accounts of one measurement, one after the other."""
 
     def __init__(self) -> None:
-        self._own, self._kernel = Work(own_seconds), Work(kernel_seconds)
+        self._own, self._kernel = Work(), Work()
 
     def account(self, machine: Snapshot, lab: float) -> Account:
         """Account for the machine's and the lab's counters, which were just read."""
-        return Account(machine, lab, self._own.seconds(), self._kernel.seconds())
+        tasks = tuple(stats())
+        own, kernel = self._own.seconds(own_seconds(tasks)), self._kernel.seconds(kernel_seconds(tasks))
+        return Account(machine, lab, own, kernel)
 
     def of(self, sample: Sample) -> Account:
         """Account for a sample of all of the lab's groups, which was just taken."""

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
-from qioi.experiment.task_work import Task, stat_of, stats
+from qioi.experiment.task_work import Stat, Task, stat_of
 
 
-def own_seconds(proc: Path = Path("/proc")) -> dict[Task, float]:
-    """Give the CPU seconds so far of this process, and of each of its children in its own control groups."""
+def own_seconds(tasks: Iterable[Stat], proc: Path = Path("/proc")) -> dict[Task, float]:
+    """Of all tasks, give the CPU seconds so far of this process and of its children in its own control groups."""
     here = os.getpid()
     groups = groups_of(proc / str(here))
     seconds: dict[Task, float] = {(here, 0): time.process_time()}
-    for child in [one for one in stats(proc) if one.parent == here]:
+    for child in [one for one in tasks if one.parent == here]:
         folder = proc / str(child.task[0])
         if groups_of(folder) != groups:
             continue

@@ -6,7 +6,7 @@ Source: proc(5), /proc/PID/stat: fields 1, 2, 4, 9, 14, 15 and 22.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ def stat_of(folder: Path) -> Stat | None:
     )
 
 
-def stats(proc: Path) -> Iterator[Stat]:
+def stats(proc: Path = Path("/proc")) -> Iterator[Stat]:
     """Read all of them."""
     for entry in os.scandir(proc):
         if entry.name.isdecimal() and (found := stat_of(Path(entry))):
@@ -58,13 +58,12 @@ class Work:
     What a task did between the last look at it and its end is unknown, so it may be too little, never too much.
     """
 
-    def __init__(self, look: Callable[[], Mapping[Task, float]]) -> None:
-        self._look, self._before = look, look()
+    def __init__(self) -> None:
+        self._before: Mapping[Task, float] = {}
         self._seconds = 0.0
 
-    def seconds(self) -> float:
-        """Look again; give the CPU seconds since the first look."""
-        now = self._look()
+    def seconds(self, now: Mapping[Task, float]) -> float:
+        """Take another look in; give the CPU seconds so far of all tasks that were ever seen."""
         self._seconds += sum(used - self._before.get(task, 0.0) for task, used in now.items())
         self._before = now
         return self._seconds

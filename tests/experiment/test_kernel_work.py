@@ -35,17 +35,22 @@ def test_the_kernel_s_own_time_is_of_its_threads_alone(tmp_path: Path) -> None:
     write(tmp_path, [stat(2, "kthreadd", 0, 0.1), stat(9, jbd2, 2, 1.0, start=77), stat(40, "qioi-ledger", 1, 18.0)])
     (tmp_path / "77").mkdir()  # it has ended between two calls
     (tmp_path / "meminfo").write_text("-")
-    assert kernel_seconds(tmp_path, tmp_path) == {(9, 77): pytest.approx(1.0)}
+    assert kernel_seconds(stats(tmp_path), tmp_path, tmp_path) == {(9, 77): pytest.approx(1.0)}
 
 
 def test_a_thread_that_ends_takes_no_more_away_than_its_own_work_since(tmp_path: Path) -> None:
     """A worker of an hour ends; its id is taken again; another one begins, and a third goes on."""
     write(tmp_path, [stat(9, "kworker/0:1", 2, 3600.0), stat(10, "kworker/0:2", 2, 50.0), stat(11, "jbd2", 2, 7.0)])
-    work = Work(lambda: kernel_seconds(tmp_path, tmp_path))
+    work = Work()
+
+    def seconds() -> float:
+        return work.seconds(kernel_seconds(stats(tmp_path), tmp_path, tmp_path))
+
+    before = seconds()
     write(tmp_path, [stat(10, "kworker/1:0", 2, 2.0, start=9), stat(11, "jbd2", 2, 8.0), stat(12, "jbd2", 2, 0.5)])
-    assert work.seconds() == pytest.approx(2.0 + 1.0 + 0.5)
+    assert seconds() - before == pytest.approx(2.0 + 1.0 + 0.5)
     write(tmp_path, [stat(11, "jbd2", 2, 8.25)])
-    assert work.seconds() == pytest.approx(3.5 + 0.25)
+    assert seconds() - before == pytest.approx(3.5 + 0.25)
 
 
 IRQ_TIME = "CONFIG_IRQ_TIME_ACCOUNTING"
@@ -78,7 +83,7 @@ def test_interrupts_are_the_kernel_s_own_where_they_are_charged_to_nobody_else(
             (proc / "config.gz").write_bytes(gzip.compress(text))
         else:
             (boot / f"config-{platform.release()}").write_bytes(text)
-    assert sum(kernel_seconds(proc, boot).values()) == pytest.approx(seconds)
+    assert sum(kernel_seconds(stats(proc), proc, boot).values()) == pytest.approx(seconds)
 
 
 @pytest.mark.skipif(
@@ -86,11 +91,11 @@ def test_interrupts_are_the_kernel_s_own_where_they_are_charged_to_nobody_else(
     reason="a process namespace of its own shows no threads of the kernel",
 )
 def test_this_kernel_has_worked() -> None:
-    assert sum(kernel_seconds().values()) > 0
+    assert sum(kernel_seconds(stats()).values()) > 0
 
 
 def test_softirqs_of_a_kernel_that_charges_them_to_tasks_are_not_counted_twice(tmp_path: Path) -> None:
     if accounts_apart(Path("/proc"), Path("/boot")):
         pytest.skip("this kernel accounts for interrupts apart")
-    threads = sum(one.seconds for one in stats(Path("/proc")) if one.parent == KTHREADD)
-    assert sum(kernel_seconds().values()) == pytest.approx(threads, abs=1.0)
+    threads = sum(one.seconds for one in stats() if one.parent == KTHREADD)
+    assert sum(kernel_seconds(stats()).values()) == pytest.approx(threads, abs=1.0)

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from qioi.experiment.noise import Accounting, disturbance
 from qioi.experiment.own_work import own_seconds
-from qioi.experiment.task_work import TICKS
+from qioi.experiment.task_work import TICKS, stats
 from qioi.lab.machine import Snapshot
 from qioi.processes.tree import Program, Tree
 
@@ -29,12 +31,25 @@ def test_what_runs_beside_the_lab_is_none_of_others() -> None:
         child.kill()
 
 
+def test_all_processes_are_looked_at_once_for_an_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which takes milliseconds, twice a second while a window is measured."""
+    accounting, looks, scan = Accounting(), list[str](), os.scandir
+
+    def counted(folder: str | Path) -> object:
+        looks.append(str(folder))
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    accounting.account(Snapshot(0.0, 0.0, 0.0, None), 0.0)
+    assert looks == ["/proc"]
+
+
 def test_the_lab_s_own_groups_account_for_its_processes(tree: Tree, tmp_path: Path) -> None:
     log = tmp_path / "log"
     child = tree.start(Program("peer", [sys.executable, "-c", BURNS], log=log))
     while not log.read_text():
         assert child.poll() is None
-    assert child.pid not in {pid for pid, _ in own_seconds()}
+    assert child.pid not in {pid for pid, _ in own_seconds(stats())}
 
 
 def test_a_process_of_the_lab_that_ends_is_not_taken_for_one_beside_it(tmp_path: Path) -> None:
@@ -43,6 +58,6 @@ def test_a_process_of_the_lab_that_ends_is_not_taken_for_one_beside_it(tmp_path:
         (folder := tmp_path / str(pid)).mkdir()
         (folder / "stat").write_text(f"{pid} (a) b) S {parent} 0 0 0 -1 {flags} 0 0 0 0 {TICKS} 0 0 0 20 0 1 0 5 0")
         (folder / "cgroup").write_text("3:cpu,cpuacct:/\n")
-    found = own_seconds(tmp_path)
+    found = own_seconds(stats(tmp_path), tmp_path)
     assert found.pop((7, 5)) == 1.0
     assert [pid for pid, _ in found] == [os.getpid()]
