@@ -34,6 +34,7 @@ from qioi.experiment.session import Session, check_host
 from qioi.experiment.spec import ExperimentSpec, Timing
 from qioi.experiment.standard import at_standard
 from qioi.experiment.store import Store, lock_name
+from qioi.experiment.system import BENCHED
 from qioi.lab.folder import require_empty
 from qioi.lab.lock import exclusive
 from qioi.lab.machine import machine
@@ -289,7 +290,8 @@ def plan_of(spec: ExperimentSpec, asked: Asked) -> Plan:
 
 def check_folders(plans: list[Plan], asked: Asked) -> None:
     """Raise if there is no run to go on with, or what is there is not to be mixed with what is asked for."""
-    if asked.folder is not None:
+    labs = any(cell.network.system not in BENCHED for plan in plans for cell in plan.cells)
+    if asked.folder is not None and labs:
         require_empty(asked.folder)
     stores = [Store(asked.output / plan.spec.name) for plan in plans]
     begun = [store for store in stores if store.begun]
@@ -392,5 +394,7 @@ def draw_anew(folder: Path, console: Console, *, named: bool = True) -> None:
     if not list(folder.glob("*/run.json")):
         raise LabError(f"{folder} holds no run: a folder that `qioi experiment run` wrote is accepted")
     with alone_on(folder):
-        if not page_of(folder, console) and named:
-            raise LabError(f"{folder} has no finished repeat: there is nothing to draw")
+        if not page_of(folder, console):
+            if named:
+                raise LabError(f"{folder} has no finished repeat: there is nothing to draw")
+            console.print(f"{folder}: no finished repeat: passed over", soft_wrap=True)

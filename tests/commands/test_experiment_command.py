@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from toy_experiment import DOCUMENT, filled, load, row
 
-from qioi.commands.experiment import TOO_NOISY, Asked, command
+from qioi.commands.experiment import TOO_NOISY, Asked, check_folders, command, plan_of
 from qioi.commands.experiment_steps import noted
 from qioi.experiment import catalogue
 from qioi.experiment.plan import make_plan
@@ -101,6 +101,12 @@ def test_a_folder_of_something_else_is_refused_before_anything_is_made(toy: Path
     assert not (tmp_path / "run").exists()
 
 
+def test_what_brings_no_lab_up_asks_nothing_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    asked = Asked(output=tmp_path / "run", folder=tmp_path)
+    check_folders([plan_of(catalogue.find("rdb_fig_7"), asked)], asked)
+
+
 @pytest.mark.parametrize("asked", [["fig_8"], ["kinds", "--network", "block"]])
 def test_binaries_that_nothing_would_use_are_refused(tmp_path: Path, asked: list[str]) -> None:
     words = ["run", *asked, "--output", str(tmp_path / "run"), "--binaries", str(tmp_path)]
@@ -122,3 +128,16 @@ def test_the_index_is_written_once_however_many_runs_are_drawn(
     words = [] if ours else [str(parent / name) for name in ("one", "two")]
     said = CliRunner().invoke(command, ["report", *words]).output.splitlines()
     assert [line.partition(":")[0] for line in said] == ["report", "report", "index"]
+
+
+def test_a_run_without_a_finished_repeat_is_passed_over_with_a_word(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan, parent = make_plan(catalogue.load(toy), 2), tmp_path / "results" / "experiments"
+    for name, rows in (("begun", []), ("one", [row(100, 50, 100)])):
+        filled(Store(parent / name / "toy"), plan, rows)
+    result = CliRunner().invoke(command, ["report"])
+    first, *others = result.output.splitlines()
+    assert (result.exit_code, first) == (0, f"{parent / 'begun'}: no finished repeat: passed over")
+    assert [line.partition(":")[0] for line in others] == ["report", "index"]
