@@ -34,8 +34,8 @@ _READ_SIZE = 64 * 1024
 #: Bytes that one look reads at most.
 MAX_READ = 4 * 1024 * 1024
 #: Bytes that a busy log's pipe may hold: on a full host journalctl fills it once in a period. Others keep the 64 KB of
-#: any pipe. A user's pipes hold 64 MB together where CAP_SYS_RESOURCE is missing, as under the unit, and those made
-#: beyond that hold 8 KB (pipe(7), pipe-user-pages-soft).
+#: any pipe. A user's pipes hold 64 MB together where CAP_SYS_RESOURCE and CAP_SYS_ADMIN are missing, as under the
+#: unit, and those made beyond that hold 8 KB (pipe(7), pipe-user-pages-soft; Linux, fs/pipe.c).
 _PIPE = 1024 * 1024
 #: Seconds by which an entry is older than the last look where the pipe was full: it was not there for that look.
 _LATE = 2.0
