@@ -118,10 +118,11 @@ def main(words: list[str]) -> int:
     from idle_mutants import IDLE
     from law_mutants import LAWS
     from lever_mutants import LEVERS
+    from slice_mutants import SLICES
     from tenant_mutants import CONTENDERS
     from trial_mutants import TRIALS
 
-    known = (*LAWS, *TRIALS, *CONTENDERS, *IDLE, *GUARD, *LEVERS)
+    known = (*LAWS, *TRIALS, *CONTENDERS, *IDLE, *GUARD, *SLICES, *LEVERS)
     chosen = [one for one in known if not words or any(word in one.name for word in words)]
     with tempfile.TemporaryDirectory(prefix="qioi-mutants-") as name:
         folder = Path(name)

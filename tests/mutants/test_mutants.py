@@ -9,12 +9,13 @@ from idle_mutants import IDLE
 from law_mutants import LAWS
 from lever_mutants import LEVERS
 from mutants import REPOSITORY
+from slice_mutants import SLICES
 from tenant_mutants import CONTENDERS
 from trial_mutants import TRIALS
 
 
 def test_each_stands_once_in_its_file_and_has_a_name_of_its_own() -> None:
-    mutants = [*GUARD, *LEVERS, *LAWS, *TRIALS, *CONTENDERS, *IDLE]
+    mutants = [*GUARD, *SLICES, *LEVERS, *LAWS, *TRIALS, *CONTENDERS, *IDLE]
     for mutant in mutants:
         mutated = mutant.mutated((REPOSITORY / mutant.file).read_text())
         assert ast.parse(mutated).body, mutant.name  # where it is no program, no test runs
