@@ -28,10 +28,9 @@ from typing import Any
 import psutil
 import yaml
 
-from qioi.lab.daemon import loop_seconds
 from qioi.lab.signals import ending_signals_interrupt
 from qioi.processes.cgroups import find_mounts
-from qioi.show.http import get_json
+from qioi.show.http import get_json, loop_seconds
 
 #: COUNT processes of THREADS threads, each of which wakes up every PAUSE seconds. Forked: they share their memory.
 SPAWNER = """

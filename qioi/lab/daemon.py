@@ -20,7 +20,7 @@ from qioi.model import DEFAULT_SHARES
 from qioi.processes.cgroups import find_mounts
 from qioi.processes.errors import LabError
 from qioi.processes.launch import last_lines, launch
-from qioi.show.http import UnreachableError, get_json
+from qioi.show.http import loop_seconds
 
 DAEMON_GROUP = "qioi"
 #: The daemon must run just when CPU is short. As a service it gets this from its unit (CPUWeight).
@@ -97,14 +97,6 @@ class Daemon:
         # the signal itself has ended had not begun, and has changed nothing.
         if error is None and self._process.returncode not in (0, -signal.SIGTERM):
             raise self._ended()
-
-
-def loop_seconds(path: Path) -> float:
-    """Ask the daemon behind a socket file for the time that its last period took; 0: it has ended none yet."""
-    try:
-        return float(get_json(path, "/status")["loop"])
-    except UnreachableError:
-        return 0.0
 
 
 def daemon_config(

@@ -231,6 +231,14 @@ def get_json(path: Path, route: str, **query: str) -> Any:
     return request_json(path, "GET", route, query)
 
 
+def loop_seconds(path: Path) -> float:
+    """Ask the daemon behind a socket file for the time that its last period took; 0: it has ended none yet."""
+    try:
+        return float(get_json(path, "/status")["loop"])
+    except UnreachableError:
+        return 0.0
+
+
 def request_json(path: Path, method: str, route: str, query: Query) -> Any:
     """Send a question or an order to the daemon behind a socket file; RefusedError says what it did not accept."""
     target = f"{route}?{urlencode(query, errors='surrogateescape')}" if query else route
