@@ -74,7 +74,7 @@ FABRIC = (*LAWS, "benchmarks/bench_fabric.py")
 BESIDE_FABRIC = (
     *(f"ledger/internal/{part}" for part in ("contracts", "load", "process", "shim", "wire", "network", "stage")),
     *(f"ledger/internal/{part}" for part in ("identity", "policy", "protoutil", "protoview", "serving", "ops")),
-    *(f"ledger/internal/{part}" for part in ("nodeconfig", "channelconfig", "problems", "finite")),
+    *(f"ledger/internal/{part}" for part in ("nodeconfig", "channelconfig", "problems", "finite", "zipf")),
     *(f"ledger/internal/{part}" for part in ("resultfile", "durable")),
     *("ledger/pb", "ledger/go.mod"),
 )
