@@ -158,3 +158,8 @@ def test_a_dry_run_names_each_journal_that_is_left(journal: Journal, caplog: pyt
         f"a daemon before this one has left its journal {journal.file}: a dry run restores nothing; "
         "then run `qioi restore`"
     ]
+    caplog.clear()
+    warn_of_left(journal.file.parent, ("slices", journal.file.name), "qioi restore", "/mnt: a daemon is running")
+    assert caplog.messages == [
+        f"/mnt: a daemon is running: the journal {journal.file} is taken for that one's: a dry run restores nothing"
+    ]
