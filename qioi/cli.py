@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 from click.shell_completion import CompletionItem
@@ -49,13 +51,19 @@ class LazyGroup(Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        if cmd_name == "run" and not ctx.resilient_parsing:
-            wait_with_hangups()
         command = importlib.import_module(entry[0]).command
         if not isinstance(command, click.Command):
             raise TypeError(f"{entry[0]}.command is no click command")
         command.epilog = examples(cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand that is called."""
+        if args[:1] == ["run"] and not ctx.resilient_parsing:
+            ctx.with_resource(waiting_hangups())
+        return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete from the table too: a shell asks at each press of the tab key."""
@@ -68,13 +76,23 @@ class LazyGroup(Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-def wait_with_hangups() -> None:
+@contextmanager
+def waiting_hangups() -> Iterator[None]:
     """Have SIGHUP wait until the daemon handles it: until then, seconds on a busy host, a reload would end it.
 
-    One from the terminal that the daemon was started on ends it at once, as it does later.
+    One from the terminal that the daemon was started on ends it at once, as it does later. One that no daemon has taken
+    by the end is dropped.
     """
-    if not os.isatty(2):
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
+    if os.isatty(2):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
+    try:
+        yield
+    finally:
+        if signal.SIGHUP in signal.sigpending():
+            signal.sigwait((signal.SIGHUP,))
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

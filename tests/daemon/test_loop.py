@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from click.testing import CliRunner
 from waiting import PATIENCE
 
-from qioi.cli import wait_with_hangups
+from qioi.cli import main, waiting_hangups
 from qioi.daemon.daemon import Daemon
 from qioi.daemon.loop import Signals, run_loop
 from qioi.daemon.notify import Notifier
@@ -78,10 +79,16 @@ def test_a_hangup_ends_no_daemon_that_is_just_starting(tmp_path: Path, command: 
 def test_a_hangup_from_before_the_loop_is_a_reload(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.isatty", lambda descriptor: False)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    wait_with_hangups()
-    signal.raise_signal(signal.SIGHUP)
-    signals = Signals()
-    assert (signals.wait(30.0), signals.take_reload(), signals.stopped) == (True, True, False)
+    with waiting_hangups():
+        signal.raise_signal(signal.SIGHUP)
+        signals = Signals()
+        assert (signals.wait(30.0), signals.take_reload(), signals.stopped) == (True, True, False)
+        assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_who_calls_the_command_hears_hangups_afterwards(tmp_path: Path) -> None:
+    """What it starts later would hear none, either."""
+    assert CliRunner().invoke(main, ["run", "-c", str(tmp_path / "missing.yaml")]).exit_code == 1
     assert signal.SIGHUP not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
