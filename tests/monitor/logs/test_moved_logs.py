@@ -148,13 +148,19 @@ def test_a_copy_of_before_a_truncation_under_the_name_again_repeats_nothing(log:
     tail.close()
 
 
-def test_such_a_copy_that_loses_the_name_and_gets_it_back_repeats_nothing(log: Path) -> None:
+def truncated(log: Path) -> tuple[FileTail, Path]:
+    """Follow a log that is copied and truncated; give its tail, which has seen that, and the copy."""
     tail = FileTail(log)
     append(log, OLD)
     tail.poll()
     copy = shutil.copy2(log, log.with_name("peer.log.1"))
     os.truncate(log, 0)
     tail.poll()
+    return tail, copy
+
+
+def test_such_a_copy_that_loses_the_name_and_gets_it_back_repeats_nothing(log: Path) -> None:
+    tail, copy = truncated(log)
     tail.poll()
     copy.rename(log)
     append(log, b"under the name\n")
@@ -171,12 +177,7 @@ def test_such_a_copy_that_loses_the_name_and_gets_it_back_repeats_nothing(log: P
 
 def test_another_file_in_the_place_of_such_a_copy_is_read_from_its_beginning(log: Path) -> None:
     """Its inode may be the copy's, which was deleted meanwhile."""
-    tail = FileTail(log)
-    append(log, OLD)
-    tail.poll()
-    copy = shutil.copy2(log, log.with_name("peer.log.1"))
-    os.truncate(log, 0)
-    tail.poll()
+    tail, copy = truncated(log)
     copy.write_bytes(OLD.replace(b"block", b"chunk") + b"more\n")
     copy.rename(log)
     assert len(lines_of(tail.poll())) == 501
