@@ -336,7 +336,7 @@ class DockerDiscovery:
         log_format = self._kind.formats.get(facts["HostConfig"]["LogConfig"]["Type"], "plain")
         if log_format == "journald":
             if FULL_ID.fullmatch(container) is None:
-                raise ValueError(f"{container!r} is no id of a container, and would be journalctl's words")
+                raise ValueError(f"{container!r} is no id of a container: journalctl would read options in it")
             # Lines are the engine's own: it writes as root, or a rootless one as the user whose socket it has.
             writers = " ".join(f"_UID={one}" for one in sorted({0, self._user()}))
             return f"CONTAINER_ID_FULL={container} {writers}", log_format

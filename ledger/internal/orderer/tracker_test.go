@@ -74,8 +74,9 @@ func TestACopyThatIsRefusedSaysNothingOfTheOthers(t *testing.T) {
 	assert.NoError(t, <-all[0].result)
 }
 
-// TestACopyThatIsRefusedLate: an order is anybody's who waits for the bytes, so the one whose copy was ordered may still wait
-// when another's is refused. Who has given up, or was told that the leader changed, has taken nobody's answer.
+// TestACopyThatIsRefusedLate: the first client that waits for some bytes is answered when a copy of them is ordered, whoever's it
+// was. So the client of the ordered copy may still wait when the first one's copy is refused, and is answered then. A client that
+// was told that the leader changed has not been answered in another's place.
 func TestACopyThatIsRefusedLate(t *testing.T) {
 	raw := []byte("tx")
 	part := &refusing{places: 4}
