@@ -225,12 +225,17 @@ class FileTail:
     # Names
 
     def _name_points_elsewhere(self) -> bool:
+        key = self._key_of_name()
+        return key is not None and not (self._files and self._files[-1].key == key)
+
+    def _key_of_name(self) -> tuple[int, int] | None:
+        """Ask which file has the log's name; ``None`` where there is none."""
         try:
             found = os.stat(self.path)  # noqa: PTH116 (a Path takes longer than the call)
         except OSError as error:
             self._is_away(error)
-            return False
-        return not (self._files and self._files[-1].key == (found.st_dev, found.st_ino))
+            return None
+        return found.st_dev, found.st_ino
 
     def _follow_name(self) -> None:
         try:
@@ -238,13 +243,22 @@ class FileTail:
         except OSError as error:
             self._is_away(error)
             return
-        known, lost = len(self._files), 0
         if self._go_on_with(named):
             return
+        known, lost = len(self._files), 0
         if self._files:
-            self._files[-1].idle = 0
-            lost = self._add_numbered_between(self._files[-1], named)
+            last = self._files[-1]
+            between = self._numbered_between(last, named)
+            if self._key_of_name() != named.key:
+                # One of those may be newer than it, so all are left for the next look.
+                for file in (*between, named):
+                    file.close()
+                return
+            last.idle = 0
+            lost = lost_beside(self.path, last.fd, between[0].fd if between else None)
             self.counters.lost_files += lost
+            for file in between:
+                self._add(file)
         if self._start_at_end:
             try:
                 self._seek_to_end(named)
@@ -283,8 +297,8 @@ class FileTail:
             self._deleted = True
             self._start_at_end = False  # whatever appears later is new to us
 
-    def _add_numbered_between(self, old: OpenLog, named: OpenLog) -> int:
-        """Add the files that came and were rotated away between two looks, oldest first; count those that are lost.
+    def _numbered_between(self, old: OpenLog, named: OpenLog) -> list[OpenLog]:
+        """Open the files that came and were rotated away between two looks, oldest first.
 
         They have lower numbers than the file that we know; where that one is gone, they have changed since it did.
         A rotation may be going on meanwhile: it moves files to higher numbers, the way that this search goes. What
@@ -292,7 +306,7 @@ class FileTail:
         """
         changed = modified(old.fd)
         if changed is None:
-            return 0
+            return []
         known = {file.key for file in self._files} | {named.key}
         between: list[OpenLog] = []
         for number in range(1, MAX_NUMBERED + 1):
@@ -306,9 +320,7 @@ class FileTail:
             file.close()
             if file.key == old.key:
                 break
-        for file in reversed(between):
-            self._add(file)
-        return lost_beside(self.path, old.fd, between[-1].fd if between else None)
+        return between[::-1]
 
     def _add(self, file: OpenLog) -> None:
         if self._files:
