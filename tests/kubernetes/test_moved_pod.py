@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 from demo_k8s.control_plane import ControlPlane
 from demo_k8s.objects import add_policy, policy_path
-from k8s_policy_objects import policy_status
-from test_api_server import sight
+from k8s_policy_objects import policy_status, sight
 
 from qioi.kubernetes.client import Api
 from qioi.kubernetes.policies import judge

@@ -9,8 +9,7 @@ from urllib.error import HTTPError
 import pytest
 from demo_k8s.control_plane import ControlPlane, until
 from demo_k8s.objects import MERGE, add_policy, install_kind, policy_path
-from k8s_policy_objects import policy_status, write_policy_status
-from test_api_server import sight
+from k8s_policy_objects import policy_status, sight, write_policy_status
 
 from qioi.kubernetes.client import Api
 from qioi.kubernetes.reporter import Reporter, manager_of
