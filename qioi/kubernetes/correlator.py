@@ -52,11 +52,15 @@ class Bucket:
 
 @dataclass(slots=True)
 class _Waiting:
-    """The newest telling for one reason, the time of the first one, and their number."""
+    """The newest telling for one reason, the time of the first one, and their number.
+
+    ``name`` is the Event's once it was to be made: where the server's answer is lost, the next request is for the same.
+    """
 
     telling: Telling
     first: float  # in seconds since the epoch
     count: int = 1
+    name: str = ""
 
 
 @dataclass(slots=True)
@@ -144,15 +148,16 @@ class Correlator:
         if series is not None and now - series.last < KEPT:
             body = {"count": series.count + waiting.count, "lastTimestamp": last, "message": message}
             return Write(key, "patch", "PATCH", series.path, body, STRATEGIC)
-        self._number += 1
         pod = telling.pod
-        stem = pod.name[:200].rstrip("-.")  # neither may stand before the dot
-        name = f"{stem}.{int(telling.wall * 1e6):x}{os.getpid() & 0xFFF:x}{self._number & 0xFFF:x}"
+        if not waiting.name:
+            self._number += 1
+            stem = pod.name[:200].rstrip("-.")  # neither may stand before the dot
+            waiting.name = f"{stem}.{int(telling.wall * 1e6):x}{os.getpid() & 0xFFF:x}{self._number & 0xFFF:x}"
         path = f"/api/v1/namespaces/{pod.namespace}/events"
         return Write(key, "post", "POST", path, {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": pod.namespace},
+            "metadata": {"name": waiting.name, "namespace": pod.namespace},
             "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name,
                                "uid": pod.uid},
             "reason": telling.reason,

@@ -263,6 +263,9 @@ class Reporter:
             if write.method == "PATCH" and error.status == HTTPStatus.NOT_FOUND:
                 self._events.lost(write)
                 return True
+            if write.method == "POST" and error.status == HTTPStatus.CONFLICT:  # the answer to an earlier one was lost
+                self._events.sent(write, self._clock())
+                return True
             self._problems[EVENTS] = str(error)
             self._from = self._clock() + error.wait
             log.warning("kubernetes event: %s", error)

@@ -287,7 +287,7 @@ class Resizer:
         log.info("%s/%s: request %s -> %s", record.namespace, record.name, cpu.asked, text)
 
     def _annotate(self, record: Record) -> None:
-        """Write the original to the pod's annotation, through its status, which cannot change what runs. ApiError."""
+        """Write the original to the pod's annotation, through its status, which changes no image. ApiError."""
         metadata = {"uid": record.uid, "annotations": {ORIGINAL_ANNOTATION: record.original}}
         self._api.request("annotate", "PATCH", f"{record.path}/status", {}, {"metadata": metadata}, STRATEGIC)
         self._states.set(record.uid, erased=False)

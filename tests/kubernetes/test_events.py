@@ -203,6 +203,20 @@ def test_what_the_server_has_not_taken_comes_after_all_others() -> None:
     assert asked == [("uid-of-p1", 1), ("uid-of-p2", 1), ("uid-of-p0", 2)]
 
 
+def test_an_event_is_asked_for_again_by_its_name() -> None:
+    """The server may have made it, where its answer was lost."""
+    correlator = Correlator("n")
+    correlator.take(telling(pod()))
+    first = correlator.next(0.0)
+    assert first is not None
+    correlator.put_off(first)
+    correlator.take(telling(pod()))
+    again = correlator.next(1.0)
+    assert again is not None
+    assert again.body["metadata"]["name"] == first.body["metadata"]["name"]
+    assert again.body["count"] == 2
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ABC"), st.floats(0, 10)), max_size=300))
 def test_nothing_is_lost_and_no_bound_exceeded(steps: list[tuple[int, str, float]]) -> None:
     correlator, now = Correlator("n"), 0.0

@@ -152,6 +152,21 @@ def test_a_server_that_wants_to_be_left_alone_is(site: Site, asked: str, again: 
     assert (site.times("/play/"), site.times(asked)[-1], site.reporter.problem) == ([18.0], again, None)
 
 
+def test_an_event_that_the_server_has_made_already_is_added_to(site: Site) -> None:
+    """Its answer was lost, and the same one asked for again."""
+    site.tell("fab")
+    site.refusals["/events"] = 504
+    site.rounds_until(2)
+    site.refusals["/events"] = 409
+    site.rounds_until(10)
+    assert site.reporter.problem is None
+    site.refusals.clear()
+    site.tell("fab")
+    site.rounds_until(20)
+    assert len(site.times("/events")) == 3
+    assert len(site.times("/events/")) == 1
+
+
 def test_a_server_that_has_too_much_to_do_is_asked_for_nothing_else(site: Site) -> None:
     site.refusals["/pay/"] = 429
     site.offer("pay", "bill")
