@@ -93,7 +93,10 @@ class Drawer:
             }
         except KeyError as error:
             raise ValueError(f"{document}: {error.args[0]}") from error
-        return text + verdict(value, bounds, document)
+        said = verdict(value, bounds, document)
+        count = len(record.values(found["row"], found["column"]))
+        of = f" by {count} of {count + len(record.left_out)} repeats" if said and record.left_out else ""
+        return text + said + of
 
     def _table(self, found: re.Match[str], document: str) -> str:
         record = self._record(found["name"], document)

@@ -118,9 +118,14 @@ def said_today(its: ExperimentSpec, today: ExperimentSpec) -> ExperimentSpec:
 
 
 def named(spec: ExperimentSpec, one: SentenceSpec) -> list[dict[str, object] | None]:
-    """Give all that a sentence names, as a file has it, but for titles; ``None`` where the file does not have it."""
+    """Give all that a sentence names, as a file has it, but for titles; ``None`` where the file does not have it.
+
+    An arm brings the one that it is compared with.
+    """
     arms = {arm.name: arm for arm in spec.arms}
+    bases = [arms[arm.against] for arm in map(arms.get, filter(None, (one.arm, one.of))) if arm and arm.against]
     parts: list[NetworkSpec | LoadSpec | ArmSpec | None] = [
+        *bases,
         *(spec.networks.get(name) for name in (one.network, one.of_network) if name),
         *(spec.loads.get(name) for name in (one.load, one.of_load) if name),
         *(arms.get(name) for name in (one.arm, one.of) if name),

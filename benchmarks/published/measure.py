@@ -64,7 +64,7 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
     host = machine()
     if earlier is not None and (other := of_another(earlier, host, beside)):
         raise ValueError(f"{piece.name}: its record is of {other} (--again measures it anew)")
-    same = "\n".join((digest, piece.command, host.kernel, host.cpu, beside))
+    same = "\n".join((digest, piece.command, *(said for said, _ in of_host(host, host)), beside))
     runs = results / piece.name / hashlib.sha256(same.encode()).hexdigest()[:12]
     finished = runs / "finished"
     done = finished_runs(piece, runs) if earlier else 0
@@ -101,9 +101,15 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
 
 
 def of_another(earlier: Record, host: Host, beside: str) -> str:
-    """Name the kernel, CPU or Fabric of a record that are not those of now; empty if all are."""
-    pairs = ((earlier.machine.kernel, host.kernel), (earlier.machine.cpu, host.cpu), (earlier.beside, beside))
+    """Name the kernel, CPUs, cgroup version or Fabric of a record that are not those of now; empty if all are."""
+    pairs = (*of_host(earlier.machine, host), (earlier.beside, beside))
     return ", ".join(known or "no Fabric" for known, now in pairs if known != now)
+
+
+def of_host(before: Machine | Host, now: Machine | Host) -> list[tuple[str, str]]:
+    """Say of two machines what has to be the same for their repeats to be pooled."""
+    said = [(one.kernel, one.cpu, f"{one.cores} cores", f"cgroup v{one.cgroup_version}") for one in (before, now)]
+    return list(zip(*said, strict=True))
 
 
 def fabric_version(folder: Path) -> str:

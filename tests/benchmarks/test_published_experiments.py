@@ -103,6 +103,14 @@ def test_a_sentence_of_no_network_is_about_the_first_that_its_file_has_today(tmp
         ({"loads": {"slow": {**DOCUMENT["loads"]["slow"], "title": "another title"}}}, "1 of 1 sentences agree"),
         ({"loads": {"slow": {**DOCUMENT["loads"]["slow"], "value_size": 7}}}, "0 of 1 sentences agree, 1 not measured"),
         ({"networks": {"tiny": {**DOCUMENT["networks"]["tiny"], "peers_per_org": 3}}}, "1 not measured"),
+        (
+            {
+                "arms": [
+                    {**one, "neighbours": {"sysbench": 3}} if one["name"] == "s1" else one for one in DOCUMENT["arms"]
+                ]
+            },
+            "1 not measured",
+        ),
     ],
 )
 def test_what_was_measured_under_a_name_that_means_something_else_is_not_judged(

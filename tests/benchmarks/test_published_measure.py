@@ -80,9 +80,17 @@ def test_a_run_that_was_interrupted_is_none_of_those_that_there_are(
     assert more.values("alone", "tps") == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("what", ["kernel", "cpu"])
-def test_runs_of_another_kernel_or_cpu_are_not_pooled(
-    counted: Piece, repository: Path, monkeypatch: pytest.MonkeyPatch, what: str
+@pytest.mark.parametrize(
+    ("what", "other", "said"),
+    [
+        ("kernel", "another", machine().kernel),
+        ("cpu", "another", machine().cpu),
+        ("cores", machine().cores + 1, f"{machine().cores} cores"),
+        ("cgroup_version", machine().cgroup_version + 1, f"cgroup v{machine().cgroup_version}"),
+    ],
+)
+def test_runs_of_another_machine_are_not_pooled(
+    counted: Piece, repository: Path, monkeypatch: pytest.MonkeyPatch, what: str, other: str | int, said: str
 ) -> None:
     results = repository / "results"
     first = measure(counted, repository, results, None)
@@ -91,8 +99,8 @@ def test_runs_of_another_kernel_or_cpu_are_not_pooled(
         with pytest.raises(KeyboardInterrupt):
             measure(counted, repository, results, None)  # its first run is begun, and is gone on with here
     (begun,) = results.glob("lab/*/run1")
-    monkeypatch.setattr("published.measure.machine", lambda: replace(machine(), **{what: "another"}))
-    with pytest.raises(ValueError, match=rf"lab: its record is of {re.escape(getattr(machine(), what))} \(--again"):
+    monkeypatch.setattr("published.measure.machine", lambda: replace(machine(), **{what: other}))
+    with pytest.raises(ValueError, match=rf"lab: its record is of {re.escape(said)} \(--again"):
         measure(counted, repository, results, None, first)
     assert begun.exists(), "before anything is measured"
     measure(counted, repository, results, None)
