@@ -24,6 +24,7 @@ func fourBy(consenter string) []string {
 func TestReplicasUnderLoad(t *testing.T) {
 	for _, mode := range []string{"block", "stream"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			g := newGrid(t, append(bft, "--mode", mode, "--batch-timeout", "200ms", "--checkpoint-interval", "20")...)
 			w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.progress("peer0-org1", 50)
@@ -109,7 +110,10 @@ func TestReplicasAfterAPowerCut(t *testing.T) {
 // certificate, removes one, and the leader, while clients write.
 func TestReplicasChangeUnderLoad(t *testing.T) {
 	for _, consenter := range []string{"bft", "zyzzyva"} {
-		t.Run(consenter, func(t *testing.T) { changeUnderLoad(newGrid(t, fourBy(consenter)...)) })
+		t.Run(consenter, func(t *testing.T) {
+			t.Parallel()
+			changeUnderLoad(newGrid(t, fourBy(consenter)...))
+		})
 	}
 }
 
@@ -168,6 +172,7 @@ func changeUnderLoad(g *grid) {
 func TestARemovedReplicaThatWasAway(t *testing.T) {
 	for consenter, again := range map[string]bool{"bft": true, "zyzzyva": false} {
 		t.Run(consenter, func(t *testing.T) {
+			t.Parallel()
 			g := newGrid(t, fourBy(consenter)...)
 			told := g.commits("--chaincode", "kv")
 			g.kill("orderer4", syscall.SIGKILL)
@@ -196,6 +201,7 @@ func TestARemovedReplicaThatWasAway(t *testing.T) {
 func TestAReplicaThatIsRemovedWhileItIsAway(t *testing.T) {
 	for _, consenter := range []string{"bft", "zyzzyva"} {
 		t.Run(consenter, func(t *testing.T) {
+			t.Parallel()
 			g := newGrid(t, fourBy(consenter)...)
 			told := g.commits("--chaincode", "kv")
 			g.kill("orderer4", syscall.SIGKILL)

@@ -48,6 +48,7 @@ func (g *grid) stranger(description string) (msp string) {
 func TestConfigurationsChangeUnderLoad(t *testing.T) {
 	for _, mode := range []string{"stream", "block"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--mode", mode, "--batch-timeout", "200ms")
 			msp := g.stranger("stranger.json")
 			w := g.load("--chaincode", "kv", "--clients", "6", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")

@@ -209,6 +209,7 @@ const kv = "kv=OR('Org1MSP.peer','Org2MSP.peer')"
 func TestKillPeersAndOrderersUnderLoad(t *testing.T) {
 	for _, mode := range []string{"stream", "block"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			// Ids and states go to disk all the time, so kills come in the middle of that too.
 			g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv, "--mode", mode, "--batch-timeout", "200ms", "--checkpoint-interval", "20")
 			w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")

@@ -172,6 +172,7 @@ func (g *grid) replace(orderer string, l *liar) {
 func TestALyingOrderer(t *testing.T) {
 	for name, c := range lies {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			const victim = "peer0-org1"
 			g := newGrid(t, "--peers-per-org", "1", "--chaincode", kv)
 			w := g.load("--chaincode", "kv", "--clients", "8", "--value-size", "100")

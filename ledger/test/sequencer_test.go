@@ -13,6 +13,7 @@ import (
 func TestKillTheSequencerAndItsFacadesUnderLoad(t *testing.T) {
 	for _, mode := range []string{"stream", "block"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			g := newGrid(t, "--consenter", "sequencer", "--peers-per-org", "1", "--chaincode", kv, "--mode", mode, "--batch-timeout", "200ms")
 			w := g.load("--chaincode", "kv", "--clients", "8", "--accounts", "50", "--value-size", "100", "--workload", "ycsb50")
 			g.progress("peer0-org1", 50)

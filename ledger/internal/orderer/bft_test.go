@@ -179,7 +179,10 @@ func TestReplicasGoOnWithoutTheirLeader(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	for _, consenter := range []string{"bft", "zyzzyva"} {
-		t.Run(consenter, func(t *testing.T) { goOnWithoutLeader(t, consenter) })
+		t.Run(consenter, func(t *testing.T) {
+			t.Parallel()
+			goOnWithoutLeader(t, consenter)
+		})
 	}
 }
 
@@ -206,6 +209,7 @@ func TestWhatWaitsOutlivesTheLeader(t *testing.T) {
 	}
 	for _, consenter := range []string{"bft", "zyzzyva"} {
 		t.Run(consenter, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t, agreeingBy(consenter, 4))
 			var end [4]func(os.Signal)
 			for i := range 4 {
@@ -341,6 +345,7 @@ func TestVolatileVotesOutliveTheProcess(t *testing.T) {
 	}
 	for _, consenter := range []string{"bft", "zyzzyva"} {
 		t.Run(consenter, func(t *testing.T) {
+			t.Parallel()
 			c := newCluster(t, func(o *setup.Options) { agreeingBy(consenter, 4)(o); o.VolatileVotes = true })
 			var want []string
 			for round := range 2 {

@@ -52,6 +52,7 @@ func TestCatchingUpLeavesAnOrdererThatSendsNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
+	t.Parallel()
 	const blocks = 30
 	c := clusterWith(t, blocks)
 	h := &hanging{}
@@ -59,7 +60,7 @@ func TestCatchingUpLeavesAnOrdererThatSendsNothing(t *testing.T) {
 
 	behind := c.open(2)
 	defer func() { require.NoError(t, behind.close()) }()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	// The others are asked in random order, so this goes on until the one that hangs has been asked.
 	for height := uint64(2); height <= blocks && h.asked.Load() == 0; height++ {
@@ -124,6 +125,7 @@ func TestCatchingUpLeavesAnOrdererThatTrickles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
+	t.Parallel()
 	const blocks = 100
 	c := clusterWith(t, blocks)
 	c.impersonate(1, &trickling{c: c})
