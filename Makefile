@@ -47,7 +47,7 @@ SKIPPED := $(abspath build/skipped)
 LEDGER_SOURCES := $(shell find ledger -path ledger/bin -prune -o \
   \( -type d -o -name '*.go' -o -name 'go.*' \) -print 2>/dev/null)
 
-.PHONY: deb image demo test test-daemon test-kubernetes test-lab test-covered test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint unit-python-inner unit-python-outer unit-go mutants mutants-go mutants-python help k8s-server k8s-tools demo-k8s FORCE
+.PHONY: deb image demo test test-daemon test-kubernetes test-lab test-covered test-experiment test-rest test-host check race fuzz byzantine simulate soak experiments publish figures spark kafka clean setup lint lint-python lint-go unit-python-inner unit-python-outer unit-go mutants mutants-go mutants-python help k8s-server k8s-tools demo-k8s FORCE
 
 # No text has a quote: the shell reads them all within quotes.
 help:
@@ -55,7 +55,7 @@ help:
 	@echo 'make demo         measure the bundled ledger alone, beside interferers, and protected by QiOi (under 4 minutes)'
 	@echo 'make demo-k8s     the demo with the ledger as pods of a whole real Kubernetes node (its first run makes k8s-tools)'
 	@echo 'make check        lint, types and unit tests (1 minute, 2 and more where Go has changed)'
-	@echo 'make test         all tests that need no host of their own, on real processes and cgroups (25 to 30 minutes; as root)'
+	@echo 'make test         all tests that need no host of their own, on real processes and cgroups (20 to 25 minutes; as root)'
 	@echo 'make test-host    the tests that boot a systemd, a cgroup v2 guest and container engines; 200 kills of the daemon'
 	@echo 'make mutants      known mistakes, made in a copy of the sources one at a time: which of them no test notices'
 	@echo 'make race         the Go tests under the race detector, whole networks included'
@@ -83,26 +83,30 @@ demo-k8s: setup k8s-tools
 
 # Go's own limit of 10 minutes a package is too short for tests that start whole networks on a slow host.
 # The last lines say which tests were not run, and why.
-test: setup $(STAMPS)/apt-test lint
+test: setup $(STAMPS)/apt-test
+	@$(MAKE) --no-print-directory -j 2 lint
 	@rm -rf $(SKIPPED)
 	@echo '== tests: Python; beside most of them the daemon, Kubernetes (its server is built first), the lab, and what decides'
-	@$(MAKE) --no-print-directory -j 3 test-rest $(addprefix test-,$(BESIDE))
+	@$(MAKE) --no-print-directory -j 4 test-rest $(addprefix test-,$(BESIDE))
 	$(BIN)/pytest -m 'alone and not host' --skipped $(SKIPPED)/alone
 	@echo '== tests: Go'
-	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/ledger -timeout 30m -p 3 $(GO_WAITERS) ./...
+	cd ledger && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/ledger -timeout 30m -p 3 -parallel 4 $(GO_WAITERS) ./...
 	cd deploy/k8s/nri && $(BIN)/python $(abspath tests/support/go_tests.py) $(SKIPPED)/nri ./...
 	@$(PY) tests/support/skipped.py $(SKIPPED)
 
-# The tests of the daemon and of the lab wait for windows, and those of Kubernetes for its API server, for most of their
-# time. So they run beside the others, and after the first of them what decides and restores, of which every branch is to
-# be reached. Their output appears at their end.
-BESIDE := kubernetes daemon lab covered
+# The tests of the daemon, of the lab and of experiments wait for windows, and those of Kubernetes for its API server, for
+# most of their time. So they run beside the others, and after the first of them what decides and restores, of which every
+# branch is to be reached. Their output appears at their end.
+BESIDE := kubernetes daemon lab covered experiment
 OF_kubernetes := tests/kubernetes
 OF_daemon := tests/daemon
 OF_lab := tests/lab tests/caliper
 OF_covered := $(COVERED)
+OF_experiment := tests/experiment
 TOGETHER := not host and not alone
 test-kubernetes: k8s-server
+# These are shorter: where the server is built first, they leave their places to those that wait for it.
+test-experiment test-covered: | k8s-server
 test-covered: FLAGS = --cov
 $(addprefix test-,$(BESIDE)): test-%:
 	@mkdir -p build; $(BIN)/pytest -m '$(TOGETHER)' -p no:cacheprovider $(OF_$*) $(FLAGS) --skipped $(SKIPPED)/$* >build/$@.txt 2>&1 \
@@ -111,8 +115,8 @@ $(addprefix test-,$(BESIDE)): test-%:
 test-rest:
 	$(BIN)/pytest -m '$(TOGETHER)' $(addprefix --ignore ,$(foreach one,$(BESIDE),$(OF_$(one)))) --skipped $(SKIPPED)/rest
 
-# Of Go's packages, two that start whole networks of processes wait for most of their time, six minutes each. So they begin
-# first, beside each other, and one more package runs beside them.
+# Of Go's packages, two that start whole networks of processes wait for most of their time, minutes each. So they begin
+# first, beside each other, and one more package runs beside them. What they start beside each other waits, too.
 GO_WAITERS := ./test ./internal/orderer
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
@@ -145,12 +149,17 @@ check: setup
 	@echo '== lint, types and unit tests'
 	@$(MAKE) --no-print-directory -j 4 lint unit-python-outer unit-python-inner unit-go
 
-lint: setup $(STAMPS)/modules-test
-	@echo '== lint and types'
+lint: lint-python lint-go
+
+lint-python: setup
+	@echo '== lint and types: Python'
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+lint-go: setup $(STAMPS)/modules-test
+	@echo '== lint and types: Go'
 	cd ledger && go vet ./...
 	cd ledger && go run $(STATICCHECK) ./...
 	cd deploy/k8s/nri && go vet ./... && go run $(STATICCHECK) ./...
