@@ -64,7 +64,7 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
     host = machine()
     if earlier is not None and (other := of_another(earlier, host, beside)):
         raise ValueError(f"{piece.name}: its record is of {other} (--again measures it anew)")
-    same = "\n".join((digest, piece.command, *(said for said, _ in of_host(host, host)), beside))
+    same = "\n".join((digest, piece.command, *traits(host), beside))
     runs = results / piece.name / hashlib.sha256(same.encode()).hexdigest()[:12]
     finished = runs / "finished"
     done = finished_runs(piece, runs) if earlier else 0
@@ -102,14 +102,13 @@ def measure(piece: Piece, root: Path, results: Path, fabric: Path | None, earlie
 
 def of_another(earlier: Record, host: Host, beside: str) -> str:
     """Name the kernel, CPUs, cgroup version or Fabric of a record that are not those of now; empty if all are."""
-    pairs = (*of_host(earlier.machine, host), (earlier.beside, beside))
+    pairs = zip((*traits(earlier.machine), earlier.beside), (*traits(host), beside), strict=True)
     return ", ".join(known or "no Fabric" for known, now in pairs if known != now)
 
 
-def of_host(before: Machine | Host, now: Machine | Host) -> list[tuple[str, str]]:
-    """Say of two machines what has to be the same for their repeats to be pooled."""
-    said = [(one.kernel, one.cpu, f"{one.cores} cores", f"cgroup v{one.cgroup_version}") for one in (before, now)]
-    return list(zip(*said, strict=True))
+def traits(one: Machine | Host) -> tuple[str, ...]:
+    """Say of a machine what has to be the same for repeats to be pooled."""
+    return one.kernel, one.cpu, f"{one.cores} cores", f"cgroup v{one.cgroup_version}"
 
 
 def fabric_version(folder: Path) -> str:
