@@ -1,4 +1,4 @@
-"""A log that is rotated while it is looked at, step by step, between any two calls of the look."""
+"""A log that is rotated while it is looked at, step by step, before each file that the look opens."""
 
 from __future__ import annotations
 
