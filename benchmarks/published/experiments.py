@@ -123,12 +123,12 @@ def named(spec: ExperimentSpec, one: SentenceSpec) -> list[dict[str, object] | N
     An arm brings the one that it is compared with.
     """
     arms = {arm.name: arm for arm in spec.arms}
-    bases = [arms[arm.against] for arm in map(arms.get, filter(None, (one.arm, one.of))) if arm and arm.against]
+    named_arms = [arms.get(name) for name in (one.arm, one.of) if name]
     parts: list[NetworkSpec | LoadSpec | ArmSpec | None] = [
-        *bases,
         *(spec.networks.get(name) for name in (one.network, one.of_network) if name),
         *(spec.loads.get(name) for name in (one.load, one.of_load) if name),
-        *(arms.get(name) for name in (one.arm, one.of) if name),
+        *named_arms,
+        *(arms[arm.against] for arm in named_arms if arm and arm.against),
     ]
     return [None if part is None else part.model_dump(exclude={"title"}) for part in parts]
 
