@@ -116,7 +116,8 @@ test-rest:
 	$(BIN)/pytest -m '$(TOGETHER)' $(addprefix --ignore ,$(foreach one,$(BESIDE),$(OF_$(one)))) --skipped $(SKIPPED)/rest
 
 # Of Go's packages, two that start whole networks of processes wait for most of their time, minutes each. So they begin
-# first, beside each other, and one more package runs beside them. What they start beside each other waits, too.
+# first, beside each other, and one more package runs beside them. Four of a package's parallel tests run at once, since
+# they wait as well.
 GO_WAITERS := ./test ./internal/orderer
 
 # These are not part of `make test`: they boot whole hosts, take minutes each, and need further packages.
